@@ -245,8 +245,8 @@ impl ControlPlane {
             let listener = bind("monitoringAssignmentServer.port", server.interface, server.port).await?;
             monitoring = Some(listener.local_addr()?);
             let default_wait = server.default_fetch_timeout.to_std().unwrap_or_default();
-            let mads = Mads::new(store.clone(), default_wait, drain.clone());
-            let served = ports.plain("monitoring", listener, ports.monitoring, mads.router());
+            let assignments = Mads::new(store.clone(), default_wait, drain.clone());
+            let served = ports.plain("monitoring", listener, ports.monitoring, assignments.router());
             tasks.spawn("monitoring assignments", ending(served));
         }
 

@@ -56,7 +56,9 @@ impl Screen {
         let mut text = format!("\nStep {number} of {of}: {title}.\n");
         if let Some(yaml) = yaml {
             text.push_str("Applied:\n");
-            yaml.lines().for_each(|line| text.push_str(&format!("    {line}\n")));
+            for line in yaml.lines() {
+                text.extend(["    ", line, "\n"]);
+            }
         }
         text.push('\n');
         io::stdout().lock().write_all(printable(&text).as_bytes())

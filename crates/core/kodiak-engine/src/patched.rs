@@ -120,14 +120,14 @@ impl PatchedGroups {
             match patch_one(patches.steps(), origin, built) {
                 Patched::Same => after.push(built.clone()),
                 Patched::Removed => changed = true,
-                Patched::Changed(patched) => {
+                Patched::Changed(new) => {
                     changed = true;
                     self.encoded += 1;
-                    after.push(patched);
+                    after.push(new);
                 }
                 Patched::Failed { at, error, .. } => {
                     changed = true;
-                    after.push(failed(built, at, error));
+                    after.push(failed(built, at, &error));
                 }
             }
         }
@@ -231,7 +231,7 @@ impl Changes<'_> {
 }
 
 /// The resource before a step that failed, with the error.
-fn failed(built: &Built, at: Arc<str>, error: String) -> Built {
+fn failed(built: &Built, at: Arc<str>, error: &str) -> Built {
     let kind = if built.type_url == TypeUrl::Cluster { "cluster" } else { "listener" };
     let fault = format!("{kind} {:?}: {error}", built.encoded.name);
     let trace = PatchTrace { faults: vec![(at, fault)], ..PatchTrace::default() };

@@ -514,7 +514,10 @@ fn with_remover(fault: Fault, patches: &ProxyPatches) -> Fault {
         Fault::Dangling { kind: TypeUrl::Cluster, name, .. } => patches.remover(name),
         Fault::Dangling { .. } | Fault::Own { .. } | Fault::Clash { .. } | Fault::Patch { .. } => None,
     };
-    at.map_or_else(|| fault.clone(), |at| Fault::Patch { at: at.clone(), fault: fault.to_string() })
+    match at.cloned() {
+        Some(at) => Fault::Patch { at, fault: fault.to_string() },
+        None => fault,
+    }
 }
 
 /// A clash of a listener whose address a modification changed.

@@ -66,14 +66,14 @@ fn parse(line: &[u8]) -> Option<Line> {
 mod tests {
     use super::*;
 
-    fn line(address: &str, message: &str) -> Option<Line> {
-        Some(Line { address: address.to_owned(), message: message.to_owned().into() })
+    fn line(address: &str, message: &str) -> Line {
+        Line { address: address.to_owned(), message: message.to_owned().into() }
     }
 
     #[test]
     fn lines_in_pieces_are_joined() {
         let text = b"{\"address\":\"a:1\",\"message\":\"one\\n\"}\n{\"address\":\"b:2\",\"message\":{\"k\":\"v\"}}\n";
-        let expected = [line("a:1", "one\n"), line("b:2", "{\"k\":\"v\"}\n")];
+        let expected = [line("a:1", "one\n"), line("b:2", "{\"k\":\"v\"}\n")].map(Some);
         for size in [1, 7, 40, text.len()] {
             let mut splitter = Splitter::default();
             let lines: Vec<_> = text.chunks(size).flat_map(|piece| splitter.push(piece)).collect();
@@ -87,6 +87,6 @@ mod tests {
         assert_eq!(splitter.push(b"no json\n{}\n"), [None, None]);
         assert_eq!(splitter.push(&vec![b'x'; MAX_LINE + 1]), []);
         assert_eq!(splitter.push(&vec![b'x'; MAX_LINE]), []);
-        assert_eq!(splitter.push(b"\n{\"address\":\"a:1\",\"message\":1}\n"), [None, line("a:1", "1\n")]);
+        assert_eq!(splitter.push(b"\n{\"address\":\"a:1\",\"message\":1}\n"), [None, Some(line("a:1", "1\n"))]);
     }
 }

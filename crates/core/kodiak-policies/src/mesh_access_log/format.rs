@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use kodiak_envoy::envoy::config::core::v3::substitution_format_string::Format as FormatString;
 use kodiak_envoy::envoy::config::core::v3::{DataSource, SubstitutionFormatString, data_source};
 use kodiak_envoy::google::protobuf::{Struct, Value, value::Kind};
+use kodiak_model::Choice;
 
 use super::placeholders::{self, Values};
 use super::{Format, FormatType, JsonField};
@@ -36,7 +37,7 @@ impl<'a> Written<'a> {
         let Some(Format { format_type, plain, json, omit_empty_values: _ }) = format else { return Self::Default };
         let fields = json.as_deref().filter(|fields| !fields.is_empty());
         let plain = plain.as_deref().filter(|plain| !plain.is_empty());
-        match (format_type.as_ref().and_then(|written| written.known()), fields, plain) {
+        match (format_type.as_ref().and_then(Choice::known), fields, plain) {
             (Some(FormatType::Json), Some(fields), _) => Self::Json(fields),
             (Some(FormatType::Plain), _, Some(plain)) => Self::Plain(plain),
             (_, _, _) => Self::Default,

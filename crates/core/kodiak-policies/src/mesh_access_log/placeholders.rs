@@ -98,6 +98,6 @@ pub(super) fn facts(format: &str) -> BTreeSet<ProxyFact> {
     placeholders.into_iter().filter(|(text, _)| format.contains(text)).map(|(_, fact)| fact).collect()
 }
 
-fn fact<'a>(facts: &'a ProxyFacts, fact: ProxyFact) -> &'a str {
+fn fact(facts: &ProxyFacts, fact: ProxyFact) -> &str {
     facts.get(&fact).map_or("", |value| value)
 }

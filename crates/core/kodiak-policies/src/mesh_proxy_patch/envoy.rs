@@ -1,6 +1,7 @@
 //! All modifications for one proxy, in the order in which they are applied.
 
 use std::cmp::Ordering;
+use std::fmt::Write as _;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -31,7 +32,8 @@ impl ProxyPatches {
             let Conf { append_modifications } = conf.read();
             let written = append_modifications.unwrap_or_default();
             steps.extend(written.iter().enumerate().map(|(n, modification)| Step::of(name, n, modification)));
-            identity.push_str(&format!("{name:?}{}", conf.json()));
+            // Writing to a string does not fail.
+            let _ = write!(identity, "{name:?}{}", conf.json());
         }
         (!steps.is_empty()).then_some(Self { identity, steps })
     }

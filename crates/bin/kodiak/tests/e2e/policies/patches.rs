@@ -93,7 +93,7 @@ async fn until_reason(mesh: &Mesh, reason: &Value) -> String {
     eventually(&format!("the status of the policy has the reason {reason}"), async || {
         let status = mesh.control_plane.get(&path).await.fine().json();
         let first = &status["reasons"][0];
-        message = first["message"].as_str().unwrap_or_default().to_owned();
+        first["message"].as_str().unwrap_or_default().clone_into(&mut message);
         expect(first["reason"] == *reason, status)
     })
     .await;

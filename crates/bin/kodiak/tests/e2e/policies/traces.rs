@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::{BodyExt as _, Collected, Full};
 use hyper::{Request, Response, body::Bytes, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use kodiak_testkit::otlp::{Otlp, Span};
@@ -187,7 +187,7 @@ impl Receiver {
                     let kept = kept.clone();
                     async move {
                         let path = format!("{} {}", request.method(), request.uri().path());
-                        let body = request.into_body().collect().await.map(|body| body.to_bytes());
+                        let body = request.into_body().collect().await.map(Collected::to_bytes);
                         kept.lock().unwrap().push((path, body.unwrap_or_default()));
                         Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(b"{}"))))
                     }

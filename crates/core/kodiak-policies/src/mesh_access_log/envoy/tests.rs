@@ -49,10 +49,7 @@ fn only(loggers: &[AccessLog]) -> &AccessLog {
     logger
 }
 
-fn config<M: prost::Message + Default + prost::Name>(logger: &AccessLog) -> M
-where
-    M: kodiak_envoy::TypeUrl,
-{
+fn config<M: kodiak_envoy::TypeUrl>(logger: &AccessLog) -> M {
     let Some(access_log::ConfigType::TypedConfig(config)) = &logger.config_type else { panic!() };
     unpack(config).unwrap()
 }
