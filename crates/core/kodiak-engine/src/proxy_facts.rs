@@ -38,7 +38,10 @@ pub(crate) fn needed<'a>(confs: impl Iterator<Item = (&'static str, &'a Conf)>) 
 }
 
 /// Those of the facts that confs need. Resources are built once for each set of facts, so they should have no others.
-pub(crate) fn for_confs<'a>(all: &ProxyFacts, confs: impl Iterator<Item = (&'static str, &'a Conf)>) -> Arc<ProxyFacts> {
+pub(crate) fn for_confs<'a>(
+    all: &ProxyFacts,
+    confs: impl Iterator<Item = (&'static str, &'a Conf)>,
+) -> Arc<ProxyFacts> {
     if all.is_empty() {
         return Arc::default();
     }

@@ -102,9 +102,10 @@ impl MergedConf {
 
     /// Facts about a proxy that listeners with these confs need.
     pub(crate) fn facts(&self, all: &ProxyFacts) -> Arc<ProxyFacts> {
-        let confs = self.listener.iter().flat_map(|(kind, confs)| {
-            confs.whole.iter().chain(confs.routes.values()).map(|conf| (*kind, conf))
-        });
+        let confs = self
+            .listener
+            .iter()
+            .flat_map(|(kind, confs)| confs.whole.iter().chain(confs.routes.values()).map(|conf| (*kind, conf)));
         proxy_facts::for_confs(all, confs)
     }
 
@@ -267,7 +268,8 @@ fn outside(policy: &dyn kodiak_policies::Policy, policies: &[Arc<Policy>]) -> Op
         return None;
     }
     let items = policies.iter().flat_map(|policy| &policy.body.to);
-    let mut confs = items.filter(|item| item.target.known_kind() == Some(TargetKind::Mesh)).map(|item| &item.conf).peekable();
+    let mut confs =
+        items.filter(|item| item.target.known_kind() == Some(TargetKind::Mesh)).map(|item| &item.conf).peekable();
     confs.peek()?;
     Some(policy::merge(confs))
 }

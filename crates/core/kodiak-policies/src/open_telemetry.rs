@@ -31,6 +31,11 @@ pub struct CollectorRef {
     pub labels: Option<BTreeMap<String, String>>,
 }
 
+/// `host:port`, with brackets for IPv6.
+pub(crate) fn authority(host: &str, port: u32) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+}
+
 /// Exactly one of the two must be set. `check_endpoint` adds the endpoint rules of the policy.
 pub(crate) fn check(
     endpoint: Option<&str>,

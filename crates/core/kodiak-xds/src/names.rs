@@ -271,7 +271,11 @@ pub fn identity_prefix(mesh: &str) -> String {
 /// Pipe from which the sidecar process forwards access logs. A folder relative to that of Envoy has the files of one proxy
 /// only, so the name of the pipe is the same for all: listeners with it can be shared.
 pub fn access_log_pipe(workdir: &str, name: &str, mesh: &str) -> String {
-    if workdir.starts_with('/') { socket(workdir, &format!("kuma-al-{name}-{mesh}")) } else { socket(workdir, "kuma-al") }
+    if workdir.starts_with('/') {
+        socket(workdir, &format!("kuma-al-{name}-{mesh}"))
+    } else {
+        socket(workdir, "kuma-al")
+    }
 }
 
 /// Socket of Envoy's admin interface, for `kodiak dp` only.

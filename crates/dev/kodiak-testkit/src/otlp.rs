@@ -217,8 +217,7 @@ impl Received {
 /// An empty message and the status OK.
 fn grpc_response() -> Response<Body> {
     let status = HeaderMap::from_iter([("grpc-status".parse().expect("a valid name"), HeaderValue::from_static("0"))]);
-    let mut response =
-        response(vec![Frame::data(Bytes::from_static(&[0; PREFIX])), Frame::trailers(status)]);
+    let mut response = response(vec![Frame::data(Bytes::from_static(&[0; PREFIX])), Frame::trailers(status)]);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     response
 }

@@ -63,7 +63,8 @@ pub(super) fn request(options: &Options, found: &Found) -> Value {
 }
 
 fn features(options: &Options) -> Vec<&'static str> {
-    let mut features = vec!["feature-reuse-port", "feature-strict-inbound-ports", "feature-tcp-accesslog-via-named-pipe"];
+    let mut features =
+        vec!["feature-reuse-port", "feature-strict-inbound-ports", "feature-tcp-accesslog-via-named-pipe"];
     if options.discovery == Discovery::Delta {
         features.push("feature-delta-grpc");
     }

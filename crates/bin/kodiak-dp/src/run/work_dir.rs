@@ -103,12 +103,8 @@ impl WorkDir {
     }
 
     fn remove_ours(&self) {
-        let ours = [
-            self.folder.join(BOOTSTRAP),
-            self.admin_socket(),
-            self.dynamic_config_socket(),
-            self.access_log_pipe(),
-        ];
+        let ours =
+            [self.folder.join(BOOTSTRAP), self.admin_socket(), self.dynamic_config_socket(), self.access_log_pipe()];
         for file in ours.iter().chain(&self.link) {
             // A missing file need not be removed.
             let _ = fs::remove_file(file);

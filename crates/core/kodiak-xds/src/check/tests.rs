@@ -141,7 +141,8 @@ fn clusters_of_access_loggers_are_references() {
         "{{name: t, typed_config: {{TYPE.network.tcp_proxy.v3.TcpProxy, stat_prefix: t, cluster: backend, \
          access_log: [{logger}]}}}}"
     );
-    let links = Links::of_listener(&listener(&format!("{{name: x, {ADDRESS}, filter_chains: [{{filters: [{tcp}]}}]}}")));
+    let links =
+        Links::of_listener(&listener(&format!("{{name: x, {ADDRESS}, filter_chains: [{{filters: [{tcp}]}}]}}")));
     let needs: Vec<_> = links.needs.iter().map(|(_, name)| &**name).collect();
     assert_eq!(needs, ["backend", "collector"]);
 }

@@ -255,9 +255,8 @@ fn a_policy() -> impl Strategy<Value = (&'static str, Value)> {
     let to = (a_target(), a_destination(), conf).prop_map(|(top, to, (kind, conf))| {
         (kind, json!({ "targetRef": top, "to": [{ "targetRef": to, "default": conf }] }))
     });
-    let logged = (a_target(), logs()).prop_map(|(top, (kind, conf))| {
-        (kind, json!({ "targetRef": top, "rules": [{ "default": conf }] }))
-    });
+    let logged = (a_target(), logs())
+        .prop_map(|(top, (kind, conf))| (kind, json!({ "targetRef": top, "rules": [{ "default": conf }] })));
     let from = (a_target(), seconds).prop_map(|(top, n)| {
         let conf = json!({ "http": { "requestTimeout": format!("{n}s") } });
         ("MeshTimeout", json!({ "targetRef": top, "rules": [{ "default": conf }] }))
@@ -372,9 +371,12 @@ fn make(world: &mut World, edit: Edit) {
         Edit::Connect { name, reuse_port, redirected, dns } => {
             // A proxy with its own DNS server, and without redirection, may bind its outbounds.
             let binds = dns && !redirected;
-            let features =
-                [(reuse_port, features::REUSE_PORT), (dns, features::EMBEDDED_DNS), (binds, features::BIND_OUTBOUNDS),
-                (reuse_port, features::ACCESS_LOG_PIPE)];
+            let features = [
+                (reuse_port, features::REUSE_PORT),
+                (dns, features::EMBEDDED_DNS),
+                (binds, features::BIND_OUTBOUNDS),
+                (reuse_port, features::ACCESS_LOG_PIPE),
+            ];
             let features = features.into_iter().filter(|(has, _)| *has).map(|(_, feature)| feature.to_owned());
             let redirect = |port| Redirect { enabled: true, port: Some(port) };
             let transparent_proxy = redirected.then(|| TransparentProxy {

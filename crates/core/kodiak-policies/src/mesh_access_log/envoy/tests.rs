@@ -11,7 +11,8 @@ use crate::mesh_access_log::AccessLogs;
 use crate::samples::{self, check, conf, for_all, from, http, route, rule, tcp, to_backend};
 use crate::target::Backends;
 
-const TIME: &str = "backends: [{type: File, file: {path: /dev/stdout, format: {type: Plain, plain: '[%START_TIME%]'}}}]";
+const TIME: &str =
+    "backends: [{type: File, file: {path: /dev/stdout, format: {type: Plain, plain: '[%START_TIME%]'}}}]";
 const TO_PATH: &str = "backends: [{type: File, file: {path: /route, format: {type: Plain, plain: '%REQ(:PATH)%'}}}]";
 const NONE: &str = "backends: []";
 
@@ -103,7 +104,8 @@ fn inbound_logs_the_caller() {
 #[test]
 fn all_placeholders_are_replaced_as_text() {
     let text = "%KUMA_MESH% %KUMA_ZONE% %KUMA_WORKLOAD% %KUMA_SOURCE_ADDRESS% %KUMA_TRAFFIC_DIRECTION% %%KUMA_MESH%%";
-    let confs = for_all(&format!("backends: [{{type: File, file: {{path: /l, format: {{type: Plain, plain: '{text}'}}}}}}]"));
+    let confs =
+        for_all(&format!("backends: [{{type: File, file: {{path: /l, format: {{type: Plain, plain: '{text}'}}}}}}]"));
     let line = plain(&to(Destination::Resource("backend"), &confs, tcp()));
     let own = "%CEL(xds.node.metadata['dataplane.addressAndPort'])%";
     assert_eq!(line, format!("default east kri_wl_default_east__web_ {own} OUTBOUND %default%\n"));
