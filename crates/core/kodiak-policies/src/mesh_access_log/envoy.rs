@@ -159,7 +159,6 @@ impl Loggers<'_> {
 
     fn records(&self, backend: &OpenTelemetryBackend) -> Option<OpenTelemetryAccessLogConfig> {
         let Collector { name, address, port, .. } = collector(backend)?;
-        let address = if address.contains(':') { format!("[{address}]") } else { address };
         let Values { mesh, zone, workload, .. } = *self.values;
         let resource = [("kuma.mesh", mesh), ("kuma.zone", zone), ("kuma.workload", workload)];
         let resource = resource.into_iter().filter(|(_, value)| !value.is_empty());
@@ -167,7 +166,7 @@ impl Loggers<'_> {
         let target = grpc_service::EnvoyGrpc {
             cluster_name: name.to_string(),
             // Envoy would send the name of the cluster. Some servers reject its colons.
-            authority: format!("{address}:{port}"),
+            authority: open_telemetry::authority(&address, port),
             ..grpc_service::EnvoyGrpc::default()
         };
         Some(OpenTelemetryAccessLogConfig {
