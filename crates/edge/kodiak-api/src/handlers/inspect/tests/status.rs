@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{World, texts, to};
 
-/// Three timeouts, one for each state, and a policy for proxies with transparent proxying.
+/// Three timeouts, one for each state, and a policy that selects no proxy.
 async fn world() -> World {
     let world = World::new("Disabled").await;
     world.web().await;
@@ -14,7 +14,8 @@ async fn world() -> World {
     world.timeout("good", json!({ "to": [to(&everything, 1)] })).await;
     world.timeout("half", json!({ "from": [to(&everything, 1)], "to": [to(&nobody, 1)] })).await;
     world.timeout("weak", json!({ "to": [to(&everything, 2)] })).await;
-    let reject = json!({ "default": { "passthroughMode": "None" } });
+    let gone = json!({ "kind": "Dataplane", "name": "gone" });
+    let reject = json!({ "targetRef": gone, "default": { "passthroughMode": "None" } });
     world.put("MeshPassthrough", "meshpassthroughs", "closed", reject).await;
     world
 }
@@ -53,7 +54,7 @@ async fn policy_statuses_are_paged_and_filtered_by_state() {
     let path = "/meshes/default/_policies";
     let all = world.get(path).await;
     let expected = [
-        json!(["MeshPassthrough", "closed", "NotInForce", 0, ["UnsupportedProxyType"]]),
+        json!(["MeshPassthrough", "closed", "NotInForce", 0, ["NoMatch"]]),
         json!(["MeshTimeout", "good", "InForce", 1, []]),
         json!(["MeshTimeout", "half", "Partly", 1, ["Unresolved"]]),
         json!(["MeshTimeout", "weak", "NotInForce", 0, ["Overridden"]]),
