@@ -104,7 +104,7 @@ impl PatchedGroups {
             match changes.apply(&steps[n + 1..], resource, mesh_proxy_patch::ADDED) {
                 Patched::Changed(built) => Some(built),
                 Patched::Same | Patched::Removed => None,
-                Patched::Failed { at, error, resource } => Some(failed(&build(&resource), at, error)),
+                Patched::Failed { at, error, resource } => Some(failed(&build(&resource), at, &error)),
             }
         });
         let added: Group = added.collect();
