@@ -104,7 +104,7 @@ impl PatchedGroups {
             match changes.apply(&steps[n + 1..], resource, mesh_proxy_patch::ADDED) {
                 Patched::Changed(built) => Some(built),
                 Patched::Same | Patched::Removed => None,
-                Patched::Failed { at, error, resource } => Some(failed(&build(&resource), at, error)),
+                Patched::Failed { at, error, resource } => Some(failed(&build(&resource), at, &error)),
             }
         });
         let added: Group = added.collect();
@@ -120,14 +120,14 @@ impl PatchedGroups {
             match patch_one(patches.steps(), origin, built) {
                 Patched::Same => after.push(built.clone()),
                 Patched::Removed => changed = true,
-                Patched::Changed(patched) => {
+                Patched::Changed(built) => {
                     changed = true;
                     self.encoded += 1;
-                    after.push(patched);
+                    after.push(built);
                 }
                 Patched::Failed { at, error, .. } => {
                     changed = true;
-                    after.push(failed(built, at, error));
+                    after.push(failed(built, at, &error));
                 }
             }
         }
@@ -231,7 +231,7 @@ impl Changes<'_> {
 }
 
 /// The resource before a step that failed, with the error.
-fn failed(built: &Built, at: Arc<str>, error: String) -> Built {
+fn failed(built: &Built, at: Arc<str>, error: &str) -> Built {
     let kind = if built.type_url == TypeUrl::Cluster { "cluster" } else { "listener" };
     let fault = format!("{kind} {:?}: {error}", built.encoded.name);
     let trace = PatchTrace { faults: vec![(at, fault)], ..PatchTrace::default() };

@@ -31,7 +31,7 @@ impl ProxyPatches {
             let Conf { append_modifications } = conf.read();
             let written = append_modifications.unwrap_or_default();
             steps.extend(written.iter().enumerate().map(|(n, modification)| Step::of(name, n, modification)));
-            identity.push_str(&format!("{name:?}{}", conf.json()));
+            identity.extend([format!("{name:?}"), conf.json().to_string()]);
         }
         (!steps.is_empty()).then_some(Self { identity, steps })
     }

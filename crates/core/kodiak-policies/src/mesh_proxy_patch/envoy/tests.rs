@@ -1,3 +1,5 @@
+//! Each operation on each kind of resource, with values and with JSON patches.
+
 use kodiak_envoy::json::{from_json, to_json};
 use kodiak_model::{policy::Conf, yaml};
 use serde_json::{Value, json};
