@@ -2,6 +2,7 @@
 
 mod hostnames;
 mod otlp_backends;
+mod patches;
 mod permissions;
 
 use std::{
@@ -11,10 +12,7 @@ use std::{
 
 use kodiak_identity::{Identity, TlsPolicies};
 use kodiak_model::{ProxyKey, TargetKind, TargetRef, kinds::mesh::Mesh as MeshSpec};
-use kodiak_policies::{
-    mesh_proxy_patch::{self, ProxyPatches},
-    otlp_backends::OtlpBackends,
-};
+use kodiak_policies::{mesh_proxy_patch, otlp_backends::OtlpBackends};
 use kodiak_reachability::Mode;
 use kodiak_rollout::Rollout;
 use kodiak_rules::{Policy, PolicyIndex, Proxy, Resources, Shadow, policy_index::PolicyKey};
@@ -22,6 +20,7 @@ use kodiak_services::vips::Vips;
 use kodiak_world::Destination;
 use kodiak_xds::node::NodeMetadata;
 
+use self::patches::PatchLists;
 use crate::{
     class::Class,
     class_key::{Certificate, ClassKey, Reach},
@@ -70,8 +69,7 @@ pub(crate) struct Mesh {
     trimmed_by_label: BTreeSet<Arc<str>>,
     /// For proxies that lose destinations, if they explain it.
     hostnames: Option<Hostnames>,
-    /// By the names of the MeshProxyPatches that select a proxy, their modifications.
-    patches: BTreeMap<Vec<Arc<str>>, Option<Arc<ProxyPatches>>>,
+    patches: PatchLists,
     pub(crate) proxies: BTreeMap<Arc<str>, EngineProxy>,
     dirty: DirtySet,
 }
@@ -109,7 +107,7 @@ impl Mesh {
             permitted: None,
             trimmed_by_label: BTreeSet::new(),
             hostnames: None,
-            patches: BTreeMap::new(),
+            patches: PatchLists::default(),
             proxies: BTreeMap::new(),
             dirty: DirtySet { settings: true, ..DirtySet::default() },
         }
@@ -454,23 +452,8 @@ impl Mesh {
             system_ca: proxy.metadata.system_ca_path.as_deref().map(Arc::from),
             certificate: Certificate::of(&self.view.rollout.issuers, member, &proxy.metadata),
             tls_parameters: TlsPolicies { index: &self.policy_index, shadow }.outbounds(name),
-            patches: self.patches_of(name, shadow),
+            patches: self.patches.of(&self.policy_index.matched(mesh_proxy_patch::KIND.name, name, shadow).proxy),
         }
-    }
-
-    /// Modifications for a proxy. Each list of policies is parsed once.
-    fn patches_of(&mut self, name: &Arc<str>, shadow: Shadow) -> Option<Arc<ProxyPatches>> {
-        let matched = self.policy_index.matched(mesh_proxy_patch::KIND.name, name, shadow);
-        if matched.proxy.is_empty() {
-            return None;
-        }
-        let names = matched.proxy.iter().map(|policy| policy.name.clone()).collect();
-        let parse = || {
-            let policies =
-                matched.proxy.iter().filter_map(|policy| Some((&*policy.name, policy.body.default.as_ref()?)));
-            ProxyPatches::of(policies).map(Arc::new)
-        };
-        self.patches.entry(names).or_insert_with(parse).clone()
     }
 
     /// Builds a new class. If it differs in policies and permissions alone from the proxy's class `before`, it starts as

@@ -120,10 +120,10 @@ impl PatchedGroups {
             match patch_one(patches.steps(), origin, built) {
                 Patched::Same => after.push(built.clone()),
                 Patched::Removed => changed = true,
-                Patched::Changed(new) => {
+                Patched::Changed(built) => {
                     changed = true;
                     self.encoded += 1;
-                    after.push(new);
+                    after.push(built);
                 }
                 Patched::Failed { at, error, .. } => {
                     changed = true;

@@ -191,7 +191,7 @@ impl EngineProxy {
         let before = self.snapshot.as_ref().map(|snapshot| (&snapshot.resources, &self.parts));
         let resources = assemble(subject.class, &self.own, before, &mut faults);
         if let Some(patches) = subject.patches {
-            faults = faults.into_iter().map(|fault| with_remover(fault, patches)).collect();
+            faults = faults.iter().map(|fault| with_remover(fault, patches)).collect();
         }
         if !faults.is_empty() {
             let changed = faults != self.faults;
@@ -509,8 +509,8 @@ fn own_fault(resource: &Arc<str>, fault: &str) -> Fault {
 }
 
 /// A cluster that exists without modifications, and that nobody else references wrongly, was removed by one.
-fn with_remover(fault: Fault, patches: &ProxyPatches) -> Fault {
-    let at = match &fault {
+fn with_remover(fault: &Fault, patches: &ProxyPatches) -> Fault {
+    let at = match fault {
         Fault::Dangling { kind: TypeUrl::Cluster, name, .. } => patches.remover(name),
         Fault::Dangling { .. } | Fault::Own { .. } | Fault::Clash { .. } | Fault::Patch { .. } => None,
     };

@@ -24,7 +24,7 @@ fn write_field(field: &FieldDescriptor, value: &Field, bytes: &mut Vec<u8>) {
         }
         (Field::Map(entries), Kind::Message(entry)) => {
             let mut entries: Vec<_> = entries.iter().collect();
-            entries.sort_by_key(|(one, _)| *one);
+            entries.sort_by_key(|(key, _)| *key);
             for (key, value) in entries {
                 let mut written = DynamicMessage::new(entry.clone());
                 written.set_field(&entry.map_entry_key_field(), key.clone().into());

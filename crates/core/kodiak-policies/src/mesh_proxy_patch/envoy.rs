@@ -1,7 +1,6 @@
 //! All modifications for one proxy, in the order in which they are applied.
 
 use std::cmp::Ordering;
-use std::fmt::Write as _;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -32,8 +31,7 @@ impl ProxyPatches {
             let Conf { append_modifications } = conf.read();
             let written = append_modifications.unwrap_or_default();
             steps.extend(written.iter().enumerate().map(|(n, modification)| Step::of(name, n, modification)));
-            // Writing to a string does not fail.
-            let _ = write!(identity, "{name:?}{}", conf.json());
+            identity.extend([format!("{name:?}"), conf.json().to_string()]);
         }
         (!steps.is_empty()).then_some(Self { identity, steps })
     }

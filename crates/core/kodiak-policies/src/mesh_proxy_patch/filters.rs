@@ -107,8 +107,8 @@ impl<F: ConfiguredFilter> FilterEdit<F> {
             Self::Json(patches) => {
                 for filter in filters.iter_mut().filter(|filter| is_selected(filter)) {
                     let config = filter.config().ok_or_else(|| without_config(filter))?;
-                    let changed = patch_any(config, patches)?;
-                    filter.set_config(changed);
+                    let config = patch_any(config, patches)?;
+                    filter.set_config(config);
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Every operation on every part of a resource.
+//! Each operation on each kind of resource, with values and with JSON patches.
 
 use kodiak_envoy::json::{from_json, to_json};
 use kodiak_model::{policy::Conf, yaml};
