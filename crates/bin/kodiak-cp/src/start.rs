@@ -247,7 +247,8 @@ impl ControlPlane {
             let default_wait = server.default_fetch_timeout.to_std().unwrap_or_default();
             let assignments = Mads::new(store.clone(), default_wait, drain.clone());
             let router = assignments.router();
-            tasks.spawn("monitoring assignments", ending(ports.plain("monitoring", listener, ports.monitoring, router)));
+            tasks
+                .spawn("monitoring assignments", ending(ports.plain("monitoring", listener, ports.monitoring, router)));
         }
 
         let started = Arc::new(AtomicBool::new(false));

@@ -516,7 +516,7 @@ fn with_remover(fault: &Fault, patches: &ProxyPatches) -> Fault {
     };
     match at.cloned() {
         Some(at) => Fault::Patch { at, fault: fault.to_string() },
-        None => fault,
+        None => fault.clone(),
     }
 }
 
