@@ -93,6 +93,7 @@ pub(super) fn inbound(protocol: Protocol, port: u32, accept: InboundTls, shape: 
         tls: TlsSource::MeshCa,
         trust_domains: Arc::default(),
         entries: Arc::default(),
+        facts: Arc::default(),
         shape,
     }
 }
@@ -109,6 +110,7 @@ pub(super) fn outbound(protocol: Protocol, port: u32, bind: bool) -> OutboundLis
         protocol,
         carried: Carried::by(protocol),
         confs: Arc::default(),
+        facts: Arc::default(),
         backends: Arc::default(),
         bind,
         shape: Shape { transparent: !bind, reuse_port: true, ipv6: true },

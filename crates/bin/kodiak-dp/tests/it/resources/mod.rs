@@ -8,6 +8,7 @@ mod naming;
 mod trimmed;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use kodiak_envoy::envoy::config::bootstrap::v3::{Bootstrap, bootstrap::StaticResources};
 use kodiak_envoy::envoy::config::cluster::v3::Cluster;
@@ -132,6 +133,9 @@ fn own_listeners_of_the_proxy_are_accepted() {
             outbound_allowed,
             inbound_ports,
             trimmed: Some(["240.0.0.0/4", "10.7.0.0/16"].map(|range| range.parse().unwrap()).into()),
+            mesh: "default".into(),
+            confs: Arc::default(),
+            facts: Arc::default(),
         };
         let admin = inputs::admin(bootstrap.admin.clone(), &made);
         let socket = names::dynamic_config_socket(folder.path().to_str().unwrap());

@@ -3,6 +3,7 @@
 use std::{
     io::{Read as _, Write as _},
     net::TcpStream,
+    sync::Arc,
 };
 
 use http_body_util::{BodyExt as _, Full};
@@ -32,6 +33,9 @@ fn proxy() -> Option<(Running, String)> {
         outbound_allowed: false,
         inbound_ports: None,
         trimmed: Some(["127.0.0.0/8".parse().unwrap()].into()),
+        mesh: "default".into(),
+        confs: Arc::default(),
+        facts: Arc::default(),
     };
     let mut listeners = passthrough::listeners(&through);
     let any_port = json!({ "socketAddress": { "address": "127.0.0.1", "portValue": 0 } });
