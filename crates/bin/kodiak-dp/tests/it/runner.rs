@@ -180,7 +180,10 @@ fn bootstrap_request_is_complete(asked: &Asked, runner: &Runner) {
         "dataplaneResource": "{}",
         "readinessPort": runner.readiness_address().port(),
         "dnsPort": runner.dns_address().unwrap().port(),
-        "features": ["feature-reuse-port", "feature-strict-inbound-ports", "feature-delta-grpc", "feature-embedded-dns"],
+        "features": [
+            "feature-reuse-port", "feature-strict-inbound-ports", "feature-tcp-accesslog-via-named-pipe",
+            "feature-delta-grpc", "feature-embedded-dns",
+        ],
         "workdir": ".",
         "operatingSystem": "linux",
         "ipv6Enabled": false,

@@ -218,6 +218,8 @@ async fn bootstrap_has_all_values_of_the_request() {
         "ipv6Enabled": true,
         "spireAgent.socketPath": "/spire",
         "dataplane.resource": dataplane("web-1").to_string(),
+        "dataplane.address": "10.0.0.1",
+        "dataplane.addressAndPort": "10.0.0.1:0",
         "dataplane.admin.port": "9901",
         "dataplane.admin.socketPath": "/tmp/dp/kuma-envoy-admin.sock",
         "dataplane.dns.port": "15054",
@@ -258,6 +260,8 @@ async fn missing_values_have_defaults() {
         "features": [],
         "ipv6Enabled": false,
         "dataplane.resource": dataplane("web-1").to_string(),
+        "dataplane.address": "10.0.0.1",
+        "dataplane.addressAndPort": "10.0.0.1:0",
         "dataplane.admin.port": "9901",
         "dataplane.proxyType": "dataplane",
     });

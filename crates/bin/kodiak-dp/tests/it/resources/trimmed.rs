@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::{
     io::{Read as _, Write as _},
     net::TcpStream,
+    sync::Arc,
 };
 
 use http_body_util::{BodyExt as _, Full};
