@@ -1,6 +1,5 @@
 //! Calls to virtual addresses that a proxy has no listener for.
 
-use std::sync::Arc;
 use std::{
     io::{Read as _, Write as _},
     net::TcpStream,
