@@ -41,9 +41,9 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     process::run(&mut command)
 }
 
-/// Runs all tests; none may be skipped.
+/// Runs all tests; none may be skipped. One run shows all failures.
 pub(crate) fn everything(workspace: &Workspace) -> Result<()> {
-    let mut command = cargo_test(workspace, &[]);
+    let mut command = cargo_test(workspace, &["--no-fail-fast".to_owned()]);
     Postgres::installed()?.prepare(&mut command)?;
     Envoy::find_or_install(workspace)?.prepare(&mut command);
     Spire::find_or_build(workspace)?.prepare(&mut command);
