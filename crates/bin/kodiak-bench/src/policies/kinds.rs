@@ -7,6 +7,7 @@ use kodiak_engine::{Engine, EngineChange, EngineSettings, Stats, offline::Placeh
 use kodiak_kinds::{Kind, kinds};
 use kodiak_model::{Labels, ProxyKey, policy::Body};
 use kodiak_rules::{Policy, Proxy};
+use kodiak_xds::node::NodeMetadata;
 use serde_json::{Value, json};
 
 use super::{
@@ -27,7 +28,9 @@ pub(super) fn measure(size: Size, connected: usize, results: &mut Results) -> an
     let mut engine = Engine::new(EngineSettings { zone: "default".into(), ..EngineSettings::default() });
     let mut apply = |changes: Vec<EngineChange>| engine.apply(changes, &Placeholders, Timestamp::UNIX_EPOCH).stats;
     apply(mesh(size)?);
-    let arrive = |n| EngineChange::Connected { key: Size::key(n), metadata: Arc::default() };
+    // Metrics are served at a socket in this folder.
+    let metadata = Arc::new(NodeMetadata { workdir: Some(".".to_owned()), ..NodeMetadata::default() });
+    let arrive = |n| EngineChange::Connected { key: Size::key(n), metadata: metadata.clone() };
     apply((0..connected.min(size.proxies)).map(arrive).collect());
     apply(transparent_proxy()?);
     for kind in policies() {
@@ -100,7 +103,7 @@ fn spec(kind: &str, app: &str, number: usize) -> Value {
         "MeshCircuitBreaker" => to(json!({ "connectionLimits": { "maxConnections": number } })),
         "MeshFaultInjection" => rules(json!({ "http": [{ "abort": { "httpStatus": 503, "percentage": number } }] })),
         "MeshHealthCheck" => to(json!({
-            "interval": seconds, "timeout": "1s", "unhealthyThreshold": 1, "healthyThreshold": 1, "tcp": {},
+            "interval": seconds, "timeout": "1s", "unhealthyThreshold": 1, "healthyThreshold": 1, "http": { "path": "/" },
         })),
         "MeshHTTPRoute" => {
             let path = json!({ "type": "PathPrefix", "value": format!("/{number}") });
@@ -128,7 +131,7 @@ fn spec(kind: &str, app: &str, number: usize) -> Value {
         }
         "MeshRetry" => to(json!({ "http": { "numRetries": number } })),
         "MeshTCPRoute" => {
-            json!({ "to": [{ "targetRef": one, "rules": [{ "default": { "backendRefs": [service("svc-2")] } }] }] })
+            json!({ "to": [{ "targetRef": one, "rules": [{ "default": { "backendRefs": [service(&format!("svc-{}", number + 1))] } }] }] })
         }
         "MeshTimeout" => to(json!({ "http": { "requestTimeout": seconds } })),
         "MeshTLS" => {

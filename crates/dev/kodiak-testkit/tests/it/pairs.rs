@@ -61,7 +61,7 @@ fn samples() -> BTreeMap<&'static str, Value> {
     let path = json!({ "type": "PathPrefix", "value": "/v1" });
     let subset = json!({ "kind": "MeshServiceSubset", "name": "backend", "tags": { "version": "v1" } });
     let route = json!({ "matches": [{ "path": path }], "default": { "backendRefs": [subset] } });
-    let tcp_route = json!({ "default": { "backendRefs": [service("db")] } });
+    let tcp_route = json!({ "default": { "backendRefs": [service("backend")] } });
     let header = json!({ "httpFilter": {
         "operation": "AddFirst",
         "value": "name: envoy.filters.http.lua\ntypedConfig:\n  '@type': type.googleapis.com/envoy.extensions.filters.http.lua.v3.Lua\n",
@@ -132,7 +132,8 @@ fn render(policies: &[(&str, &Value)]) -> Arc<Snapshot> {
     config.unwrap_or_else(|faults| panic!("{policies:?}: {}", faults.join("; ")))
 }
 
-/// Names of network filters, and of HTTP filters, by listener and filter chain.
+/// Names of network filters, and of HTTP filters, by listener and filter chain. The chain with mutual TLS has the same key
+/// in permissive and strict mode.
 fn filters(config: &Snapshot) -> BTreeMap<String, Vec<String>> {
     let config = redacted::config(config).unwrap();
     let mut all = BTreeMap::new();
@@ -143,7 +144,8 @@ fn filters(config: &Snapshot) -> BTreeMap<String, Vec<String>> {
                 let http = filter["typedConfig"]["httpFilters"].as_array().into_iter().flatten();
                 [filter].into_iter().chain(http).map(|filter| filter["name"].as_str().unwrap_or_default().to_owned())
             });
-            all.insert(format!("{listener}/{n}"), names.collect());
+            let chain = if chain["transportSocket"].is_null() { n.to_string() } else { "mtls".to_owned() };
+            all.insert(format!("{listener}/{chain}"), names.collect());
         }
     }
     all
