@@ -43,9 +43,10 @@ pub(super) const ALL: &[Scenario] = &[
     },
     Scenario {
         name: "faults",
-        about: "MeshFaultInjection: 20 % of the requests to orders fail with 503, and 30 % take 100 ms longer",
+        about: "MeshFaultInjection: 20 % of the requests to orders fail with 500, and 30 % take 100 ms longer",
         watched: Edge { from: "api", to: "orders" },
-        tolerated: &[503],
+        // The default MeshRetry would hide a 503.
+        tolerated: &[500],
         steps: &[Step {
             title: "20 % of the requests to orders are aborted, 30 % are delayed by 100 ms",
             action: Action::Apply(include_str!("../scenarios/faults.yaml")),

@@ -220,7 +220,8 @@ fn sidecar_runs_until_a_signal() {
     let bootstrap = work.join("bootstrap.yaml");
     assert_eq!(fs::read_to_string(&bootstrap).unwrap(), "node: {}");
     let expected = format!(
-        "--config-path {} --drain-time-s 3600 --drain-strategy immediate --disable-hot-restart --log-level info\n",
+        "--config-path {} --drain-time-s 3600 --drain-strategy immediate --disable-hot-restart \
+         --file-flush-interval-msec 1000 --log-level info\n",
         bootstrap.display()
     );
     assert_eq!(fs::read_to_string(&started).unwrap(), expected);
