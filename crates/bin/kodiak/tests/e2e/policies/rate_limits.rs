@@ -97,7 +97,8 @@ async fn connections_above_the_rate_are_closed() {
 async fn connections(client: &Sidecar, count: usize) -> usize {
     let mut answered = 0;
     for _ in 0..count {
-        answered += usize::from(get(client.outbound_tcp(), "/").await.is_ok_and(|answer| answer.status == StatusCode::OK));
+        answered +=
+            usize::from(get(client.outbound_tcp(), "/").await.is_ok_and(|answer| answer.status == StatusCode::OK));
     }
     answered
 }
