@@ -1,6 +1,10 @@
 //! Changing the CA while mTLS is enabled.
 
-use serde_json::json;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use kodiak_crypto::{CaKeyType, RootCaParams, root_ca};
+use serde_json::{Value, json};
 
 use crate::bed::{Bed, builtin, ca, problems, provided};
 
@@ -94,4 +98,38 @@ async fn other_settings_of_a_backend_may_change() {
     backend["dpCert"] = json!({ "rotation": { "expiration": "1h" } });
     let put = bed.put_mesh("ca-1", json!([backend])).await.unwrap();
     assert!(put.changed);
+}
+
+#[tokio::test]
+async fn stored_ca_that_expired_can_be_replaced_but_not_begin_to_sign() {
+    let old = root_ca(&RootCaParams {
+        common_name: "old",
+        expires_after: Duration::from_mins(1),
+        key: CaKeyType::P256,
+        uri_san: None,
+        now: Timestamp::now() - SignedDuration::from_hours(1),
+    })
+    .unwrap();
+    let bed = Bed::new().await;
+    bed.put_mesh("", json!([])).await.unwrap();
+    bed.put_secret("old-cert", &old.cert_pem).await;
+    bed.put_secret("old-key", old.key_pem.expose()).await;
+    let conf = json!({ "cert": { "secret": "old-cert" }, "key": { "secret": "old-key" } });
+    let expired = || json!({ "name": "old", "type": "provided", "conf": conf });
+    let refused = problems(bed.put_mesh("", json!([expired()])).await);
+    assert!(refused[0].starts_with("mtls.backends[0].conf.cert[0]: the certificate expired at"), "{refused:?}");
+
+    // It was valid when it was stored.
+    let mesh = |enabled: &str, backends: Value, skip: bool| {
+        json!({ "type": "Mesh", "name": "demo", "skipCreatingInitialPolicies": ["*"],
+            "mtls": { "enabledBackend": enabled, "backends": backends, "skipValidation": skip } })
+    };
+    bed.put_mesh_document(mesh("old", json!([expired()]), true)).await.unwrap();
+    let put = bed.put_mesh_document(mesh("new", json!([builtin("new"), expired()]), false)).await.unwrap();
+    let [warning] = &put.warnings[..] else { panic!("{:?}", put.warnings) };
+    assert!(warning.starts_with("mtls.backends[1].conf.cert[0]: the certificate expired at"), "{warning}");
+    let refused = problems(bed.put_mesh_document(mesh("old", json!([builtin("new"), expired()]), false)).await);
+    assert!(refused[0].starts_with("mtls.backends[1].conf.cert[0]: the certificate expired at"), "{refused:?}");
+    bed.delete("Secret", "demo", "old-key").await.unwrap_err();
+    bed.put_mesh_document(mesh("new", json!([builtin("new")]), false)).await.unwrap();
 }

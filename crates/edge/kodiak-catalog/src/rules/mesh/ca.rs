@@ -112,17 +112,35 @@ pub(super) fn check_builtin(snapshot: &Snapshot, name: &str, mesh: &Mesh, proble
     }
 }
 
+/// A stored CA that expired, or that cannot be read any more, is a warning: otherwise it could not be replaced by another
+/// one beside it. It must be valid when it begins to sign.
 pub(super) fn check_provided(
     snapshot: &Snapshot,
     files: &FileSources,
     name: &str,
     mesh: &Mesh,
     problems: &mut Problems,
+    warnings: &mut Vec<String>,
 ) {
     let mtls = FieldPath::ROOT.field("mtls");
     let at = mtls.field("backends");
+    let stored = snapshot.world().mesh(name);
+    let signs =
+        |mesh: &Mesh, backend: &MtlsBackend| mesh.enabled_backend().is_some_and(|each| each.name == backend.name);
     for (index, backend) in backends(mesh).enumerate().filter(|(_, backend)| backend.backend_type == PROVIDED) {
-        check_pair(snapshot, files, name, backend, &at.index(index).field("conf"), problems);
+        let mut found = Problems::default();
+        check_pair(snapshot, files, name, backend, &at.index(index).field("conf"), &mut found);
+        let is_stored = stored.as_ref().is_some_and(|stored| {
+            let same = |each: &MtlsBackend| each.name == backend.name && each.conf == backend.conf;
+            backends(stored).any(same) && (signs(stored, backend) || !signs(mesh, backend))
+        });
+        for problem in found.iter() {
+            if is_stored {
+                warnings.push(format!("{}: {}", problem.path, problem.message));
+            } else {
+                problems.push(problem.clone());
+            }
+        }
     }
 }
 

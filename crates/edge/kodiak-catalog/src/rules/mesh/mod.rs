@@ -32,7 +32,8 @@ pub(super) fn before_put(
         if let Some(old) = snapshot.world().mesh(&checked.name) {
             ca::check_change(snapshot, &catalog.files, &checked.name, &old, &mesh, &mut problems);
         }
-        ca::check_provided(snapshot, &catalog.files, &checked.name, &mesh, &mut problems);
+        let warnings = &mut checked.warnings;
+        ca::check_provided(snapshot, &catalog.files, &checked.name, &mesh, &mut problems, warnings);
     }
     ca::check_builtin(snapshot, &checked.name, &mesh, &mut problems);
     let secrets = inline_key::move_to_secrets(catalog, snapshot, &checked.name, &mut mesh, &mut problems);
