@@ -1,6 +1,7 @@
 //! Harness: a mesh of real processes, and load on it.
 
 mod addresses;
+mod capture;
 pub(crate) mod cluster;
 mod control_plane;
 mod dataplane;
@@ -20,6 +21,7 @@ mod tls;
 
 use std::time::{Duration, Instant};
 
+pub(crate) use capture::Capture;
 pub(crate) use control_plane::{ControlPlane, Setup};
 pub(crate) use dataplane::Dataplane;
 pub(crate) use door::Door;
