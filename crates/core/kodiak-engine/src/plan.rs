@@ -19,7 +19,7 @@ use kodiak_services::vips::{self, Vips};
 use kodiak_xds::{
     input::{
         Assignment, Callee, Carried, DirectAccessCluster, DnsRecord, Endpoint, ExternalCluster, OutboundCluster,
-        OutboundListener, Peer, Tags, UpstreamProtocol,
+        OutboundListener, Peer, Tags, TlsSource, UpstreamProtocol, Validation,
     },
     names,
 };
@@ -73,7 +73,12 @@ impl Socket {
 
 /// Cluster of a destination, with endpoints from EDS or of its own.
 pub(crate) enum Cluster {
-    Discovered(OutboundCluster, Assignment),
+    Discovered {
+        cluster: OutboundCluster,
+        assignment: Assignment,
+        /// With mTLS: of its servers.
+        validation: Option<Validation>,
+    },
     External(ExternalCluster),
     DirectAccess(DirectAccessCluster),
     Collector(Arc<Collector>),
@@ -299,19 +304,34 @@ pub(crate) fn cluster(key: &ClassKey, rules: &Rules, from: Sources<'_>, cluster_
     let peer = || {
         let mut identities = BTreeSet::from([names::service_identity(&mesh, service)]);
         identities.extend(servers().flat_map(|server| expected_ids(&from.view.rollout, server)));
-        Arc::new(Peer {
-            sni: names::sni(tags, &mesh),
-            identities: identities.into_iter().collect(),
-            tls: from.view.tls_source(&key.certificate),
-            tls_parameters: key.tls_parameters.clone(),
-        })
+        peer(key, from, names::sni(tags, &mesh), (&name, identities.into_iter().collect()))
     };
     let mtls = from.view.calls_with_mtls(&key.certificate);
-    let peer = (mtls && servers().all(|server| is_encrypted(&from.view.rollout, server))).then(peer);
+    let (peer, validation) =
+        (mtls && servers().all(|server| is_encrypted(&from.view.rollout, server))).then(peer).unzip();
     // A service without instances may be HTTP when the first one comes.
     let upstream =
         from.services.get(service).map_or(UpstreamProtocol::Proxy, |known| UpstreamProtocol::inside(known.protocol()));
-    Cluster::Discovered(OutboundCluster { name, mesh, peer, upstream, confs: merged.cluster }, assignment)
+    Cluster::Discovered {
+        cluster: OutboundCluster { name, mesh, peer, upstream, confs: merged.cluster },
+        assignment,
+        validation: validation.flatten(),
+    }
+}
+
+/// How a client verifies the servers of a cluster: they have one of the SPIFFE IDs, or any when there are none.
+fn peer(
+    key: &ClassKey,
+    from: Sources<'_>,
+    sni: String,
+    (cluster, identities): (&str, Vec<String>),
+) -> (Arc<Peer>, Option<Validation>) {
+    let tls = key.certificate.source(&identities);
+    let validation = match tls {
+        TlsSource::ControlPlane => from.view.server_validation(cluster, identities),
+        TlsSource::Spire { .. } => None,
+    };
+    (Arc::new(Peer { sni, tls, tls_parameters: key.tls_parameters.clone() }), validation)
 }
 
 /// Sets priorities of endpoints: by zone, then as policies configure them.

@@ -5,9 +5,12 @@ use kodiak_envoy::envoy::config::cluster::v3::Cluster;
 use crate::input::DirectAccessCluster;
 use crate::{names, passthrough, tls};
 
-/// Connects to the address that the application called, with mTLS.
+/// Connects to the address that the application called, with mTLS. Any proxy of the mesh may be there.
 pub fn cluster(direct: &DirectAccessCluster) -> Cluster {
-    let socket = direct.peer.as_ref().map(|peer| tls::socket(&tls::upstream(&direct.mesh, peer)));
+    let socket = direct
+        .peer
+        .as_ref()
+        .map(|peer| tls::socket(&tls::upstream(names::validation_secret(&direct.mesh), &direct.mesh, peer)));
     Cluster { transport_socket: socket, ..passthrough::original_destination(names::DIRECT_ACCESS) }
 }
 
@@ -15,7 +18,7 @@ pub fn cluster(direct: &DirectAccessCluster) -> Cluster {
 mod tests {
     use std::sync::Arc;
 
-    use serde_json::{Value, json};
+    use serde_json::Value;
 
     use super::*;
     use crate::input::Peer;
@@ -28,9 +31,8 @@ mod tests {
         let with_mtls = of(true);
         assert_eq!(at(&with_mtls, "/type"), "ORIGINAL_DST");
         assert_eq!(at(&with_mtls, "/lbPolicy"), "CLUSTER_PROVIDED");
-        let context = at(&with_mtls, "/transportSocket/typedConfig/commonTlsContext/combinedValidationContext");
-        let san = &context["defaultValidationContext"]["matchTypedSubjectAltNames"][0];
-        assert_eq!(*san, json!({ "sanType": "URI", "matcher": { "prefix": "spiffe://default/" } }));
+        let secret = "/transportSocket/typedConfig/commonTlsContext/validationContextSdsSecretConfig/name";
+        assert_eq!(at(&with_mtls, secret), "mesh_ca:secret:default");
         assert_eq!(at(&of(false), "/transportSocket"), Value::Null);
     }
 }

@@ -43,8 +43,6 @@ pub const METRICS: &str = "_kuma:metrics:hijacker";
 pub const CONTROL_PLANE: &str = "ads_cluster";
 /// Cluster of the access log socket of `kodiak dp`.
 pub const ACCESS_LOG_SINK: &str = "access_log_sink";
-/// Secret with the trusted CAs by trust domain.
-pub const TRUST_BUNDLE: &str = "system_trust_bundle";
 /// Secret of a SPIRE agent with the CAs of all domains that it trusts.
 pub const SPIRE_TRUST_BUNDLE: &str = "ALL";
 /// Statistics of connections to a SPIRE agent.
@@ -273,9 +271,14 @@ pub fn identity_secret(mesh: &str) -> String {
     format!("identity_cert:secret:{mesh}")
 }
 
-/// Secret with the root certificates of a mesh.
-pub fn ca_secret(mesh: &str) -> String {
+/// Validation context for any proxy of a mesh, such as the callers of an inbound.
+pub fn validation_secret(mesh: &str) -> String {
     format!("mesh_ca:secret:{mesh}")
+}
+
+/// Validation context for the servers of a cluster.
+pub fn server_validation_secret(mesh: &str, cluster: &str) -> String {
+    format!("mesh_ca:secret:{mesh}:{cluster}")
 }
 
 /// SPIFFE ID of a service's proxies.

@@ -61,7 +61,13 @@ pub(crate) fn apply(confs: &ByKind<Confs>, outbound: &mut target::Outbound<'_>) 
 }
 
 pub fn cluster(outbound: &OutboundCluster) -> Cluster {
-    let socket = outbound.peer.as_ref().map(|peer| tls::socket(&tls::upstream(&outbound.mesh, peer)));
+    let socket = outbound.peer.as_ref().map(|peer| {
+        tls::socket(&tls::upstream(
+            names::server_validation_secret(&outbound.mesh, &outbound.name),
+            &outbound.mesh,
+            peer,
+        ))
+    });
     let cluster = Cluster {
         eds_cluster_config: Some(EdsClusterConfig { eds_config: Some(tls::over_ads()), ..EdsClusterConfig::default() }),
         transport_socket: socket,

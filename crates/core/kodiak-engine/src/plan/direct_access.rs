@@ -65,7 +65,7 @@ pub(super) fn outbound(
 pub(super) fn cluster(key: &ClassKey, from: Sources<'_>) -> Cluster {
     let peer = || {
         Arc::new(Peer {
-            tls: from.view.tls_source(&key.certificate),
+            tls: key.certificate.source(&[]),
             tls_parameters: key.tls_parameters.clone(),
             ..Peer::default()
         })

@@ -13,7 +13,7 @@ use kodiak_xds::{
     external,
     input::{
         Callee, Carried, DnsRecord, ExternalCluster, ExternalEndpoint, HostHeader, OutboundCluster, OutboundListener,
-        Peer, UpstreamProtocol,
+        UpstreamProtocol,
     },
     names::{self, Naming},
 };
@@ -105,7 +105,7 @@ pub(super) fn cluster(key: &ClassKey, rules: &Rules, from: Sources<'_>, port_tar
     let merged = object.map(|object| rules.for_port(&object.resource, &port_target.kri.section)).unwrap_or_default();
     let is_encrypted = object.is_none_or(|object| object.is_encrypted);
     let mtls = from.view.calls_with_mtls(&key.certificate) && is_encrypted;
-    let (endpoints, peer, upstream) = match object.map(|object| &object.destination.behind) {
+    let (endpoints, identities, upstream) = match object.map(|object| &object.destination.behind) {
         Some(Behind::External(spec)) if from.view.external == ExternalAccess::Direct => {
             let tls = spec.tls.as_ref().map(|tls| {
                 let mut read = |source: &_| from.identities.source(&mesh, source);
@@ -142,17 +142,15 @@ pub(super) fn cluster(key: &ClassKey, rules: &Rules, from: Sources<'_>, port_tar
     };
     let sni =
         object.map(|object| names::port_sni(&object.sni_name(), port_target.number, &mesh, object.destination.kind()));
-    let peer = mtls.then(|| {
-        Arc::new(Peer {
-            sni: sni.unwrap_or_default(),
-            identities: peer,
-            tls: from.view.tls_source(&key.certificate),
-            tls_parameters: key.tls_parameters.clone(),
-        })
-    });
+    let peer = mtls.then(|| super::peer(key, from, sni.unwrap_or_default(), (&name, identities)));
+    let (peer, validation) = peer.unzip();
     let labels = || object.map(|object| object.labels().clone()).unwrap_or_default();
     let assignment = near(key, &merged, from, name.clone(), (endpoints, &labels));
-    Cluster::Discovered(OutboundCluster { name, mesh, peer, upstream, confs: merged.cluster }, assignment)
+    Cluster::Discovered {
+        cluster: OutboundCluster { name, mesh, peer, upstream, confs: merged.cluster },
+        assignment,
+        validation: validation.flatten(),
+    }
 }
 
 /// Endpoints of resources in the local zone always come first.

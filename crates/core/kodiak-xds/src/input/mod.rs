@@ -15,8 +15,10 @@ use kodiak_policies::{Confs, Entry};
 pub use kodiak_policies::target::{Endpoint, Tags, TlsParameters};
 
 mod metrics;
+mod validation;
 
 pub use metrics::{CollectorListener, Metrics, MetricsListener, MetricsTls};
+pub use validation::{Cas, TrustedCas, Validation};
 
 use crate::dynamic_config::Document;
 
@@ -49,8 +51,6 @@ pub struct Inbound {
     pub accept: InboundTls,
     pub tls: TlsSource,
     pub tls_parameters: TlsParameters,
-    /// Trust domains of the callers that it accepts, sorted. The mesh itself when empty.
-    pub trust_domains: Arc<[Arc<str>]>,
     pub entries: Arc<ByKind<Vec<Entry>>>,
     /// Facts about the proxy that the entries need.
     pub facts: Arc<ProxyFacts>,
@@ -173,16 +173,18 @@ impl UpstreamProtocol {
     }
 }
 
-/// Where a proxy gets its certificate and the CAs that it trusts.
+/// Where a proxy gets its certificate, the CAs that it trusts, and the SPIFFE IDs that it accepts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TlsSource {
-    /// From the control plane; it trusts the CAs of the backends of the mesh.
+    /// Secrets of the control plane. Their names do not depend on their content.
     #[default]
-    MeshCa,
-    /// From the control plane; it trusts CAs by trust domain.
-    TrustBundle,
-    /// From the SPIRE agent beside it.
-    Spire(Arc<SpireAgent>),
+    ControlPlane,
+    /// The SPIRE agent beside it. Its secrets have no SPIFFE IDs, so these are part of the TLS context.
+    Spire {
+        agent: Arc<SpireAgent>,
+        /// Any that the agent trusts when empty. Sorted.
+        accepted: Vec<String>,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -200,8 +202,6 @@ pub struct SpireAgent {
 pub struct Peer {
     /// SNI of the connection.
     pub sni: String,
-    /// SPIFFE IDs, of which the certificate must have one; when empty, any identity of a trusted domain is accepted. Sorted.
-    pub identities: Vec<String>,
     pub tls: TlsSource,
     pub tls_parameters: TlsParameters,
 }

@@ -133,6 +133,10 @@ impl World {
         self.apply(EngineChange::Rollout { mesh: MESH.into(), rollout })
     }
 
+    pub(super) fn current_rollout(&self) -> Option<Rollout> {
+        self.rollout.clone()
+    }
+
     /// The next rollout step, if the mesh is not at its target.
     pub(super) fn next_rollout(&self) -> Option<Rollout> {
         let target = Rollout::target(&serde_json::from_str(self.mesh.as_deref()?).unwrap(), &self.identities);
