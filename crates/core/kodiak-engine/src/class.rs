@@ -140,7 +140,7 @@ impl Class {
         for (name, plan::Outbound { target, listeners, records, cluster_targets, backend_refs }) in wanted {
             let listen = |listener: &OutboundListener| {
                 let group = cache.listeners.get(listener, |input| vec![build_listener(&outbound::listener(input))]);
-                let is_direct = *listener.cluster == *names::DIRECT_ACCESS;
+                let is_direct = [names::DIRECT_ACCESS, names::DIRECT_ACCESS_PLAINTEXT].contains(&&*listener.cluster);
                 let origin = if is_direct { Origin::DirectAccess } else { Origin::Outbound };
                 cache.patched.get(key.patches.as_ref(), origin, group)
             };

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
-use kodiak_model::kinds::mesh::{Mesh as MeshSpec, MeshServicesMode};
+use kodiak_model::{
+    InboundTls,
+    kinds::mesh::{Mesh as MeshSpec, MeshServicesMode},
+};
 use kodiak_reachability::Mode;
 use kodiak_rollout::{DesiredIdentities, Rollout};
 use kodiak_rules::outbound::NameResolution;
@@ -55,9 +58,14 @@ impl View {
         Some(Validation { name: names::server_validation_secret(&self.name, cluster).into(), trusted, accepted })
     }
 
-    /// Whether clients with this certificate use mTLS with a destination whose servers all have one.
+    /// Whether clients with this certificate use mTLS, but for servers without one.
     pub(crate) fn calls_with_mtls(&self, client: &Certificate) -> bool {
         self.rollout.call && *client != Certificate::None
+    }
+
+    /// Whether a client with this certificate could only call in plain text, which the mesh refuses.
+    pub(crate) fn is_cut_off(&self, client: &Certificate) -> bool {
+        self.rollout.call && self.rollout.accept == InboundTls::Strict && *client == Certificate::None
     }
 
     /// Without a Mesh, the default settings.

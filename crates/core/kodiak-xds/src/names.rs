@@ -54,10 +54,16 @@ pub const CATCH_ALL_ROUTE: &str = "9Zuf5Tg79OuZcQITwBbQykxAk2u4fRKrwYn3//AL4Yo="
 /// Listener metadata: tags of an inbound or outbound.
 pub const TAGS_METADATA: &str = "io.kuma.tags";
 
+/// Endpoint metadata for selecting a transport socket: the endpoint is called in plain text. Its value is a boolean, which no
+/// tag can be.
+pub const PLAINTEXT: &str = "kodiak.io/plaintext";
+
 /// Listener metadata: KRI of the destination.
 pub const UNIFIED_NAME: &str = "kuma.io/unified-name";
 /// Cluster of instances that are called by their own addresses.
 pub const DIRECT_ACCESS: &str = "direct_access";
+/// Cluster of those instances that are called in plain text, while others are called with mTLS.
+pub const DIRECT_ACCESS_PLAINTEXT: &str = "direct_access_plaintext";
 /// Service name of zone egresses.
 pub const ZONE_EGRESS: &str = "zone-egress";
 

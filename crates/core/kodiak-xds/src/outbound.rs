@@ -68,9 +68,11 @@ pub fn cluster(outbound: &OutboundCluster) -> Cluster {
             peer,
         ))
     });
+    let some_plaintext = outbound.peer.as_ref().is_some_and(|peer| peer.some_plaintext);
     let cluster = Cluster {
         eds_cluster_config: Some(EdsClusterConfig { eds_config: Some(tls::over_ads()), ..EdsClusterConfig::default() }),
         transport_socket: socket,
+        transport_socket_matches: some_plaintext.then(tls::plaintext_match).into_iter().collect(),
         ..clusters::cluster(&outbound.name, DiscoveryType::Eds)
     };
     finish(cluster, outbound.upstream, &outbound.confs)

@@ -4,10 +4,12 @@
 //! secrets, so listeners and clusters stay as they are, and connections stay open (ADR 021). SPIRE is the exception: the
 //! secrets of its agent have no SPIFFE IDs.
 
+use kodiak_envoy::envoy::config::cluster::v3::cluster::TransportSocketMatch;
 use kodiak_envoy::envoy::config::core::v3::config_source::ConfigSourceSpecifier;
 use kodiak_envoy::envoy::config::core::v3::{
     AggregatedConfigSource, ApiVersion, ConfigSource, DataSource, TransportSocket, data_source, transport_socket,
 };
+use kodiak_envoy::envoy::extensions::transport_sockets::raw_buffer::v3::RawBuffer;
 use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::common_tls_context::ValidationContextType;
 use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::subject_alt_name_matcher::SanType;
 use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::tls_parameters::TlsProtocol;
@@ -15,11 +17,12 @@ use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::{
     self as envoy, CommonTlsContext, DownstreamTlsContext, SdsSecretConfig, SubjectAltNameMatcher, UpstreamTlsContext,
 };
 use kodiak_envoy::envoy::r#type::matcher::v3::{StringMatcher, string_matcher::MatchPattern};
+use kodiak_envoy::google::protobuf::Struct;
 use kodiak_envoy::{TypeUrl, any};
 use kodiak_model::tls::TlsVersion;
 
 use crate::input::{Peer, TlsParameters, TlsSource};
-use crate::{names, spire};
+use crate::{metadata, names, spire};
 
 /// Callers in the mesh send this ALPN: an inbound that also accepts other TLS identifies them by it.
 pub(crate) const ALPN: &str = "kuma";
@@ -99,6 +102,19 @@ pub(crate) fn socket<M: TypeUrl>(context: &M) -> TransportSocket {
     TransportSocket {
         name: "envoy.transport_sockets.tls".to_owned(),
         config_type: Some(transport_socket::ConfigType::TypedConfig(any(context))),
+    }
+}
+
+/// Endpoints that are called in plain text, beside others with TLS.
+pub(crate) fn plaintext_match() -> TransportSocketMatch {
+    let marked = Struct { fields: [(names::PLAINTEXT.to_owned(), metadata::boolean(true))].into() };
+    TransportSocketMatch {
+        name: "plaintext".to_owned(),
+        r#match: Some(marked),
+        transport_socket: Some(TransportSocket {
+            name: "envoy.transport_sockets.raw_buffer".to_owned(),
+            config_type: Some(transport_socket::ConfigType::TypedConfig(any(&RawBuffer::default()))),
+        }),
     }
 }
 

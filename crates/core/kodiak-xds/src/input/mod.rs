@@ -204,6 +204,8 @@ pub struct Peer {
     pub sni: String,
     pub tls: TlsSource,
     pub tls_parameters: TlsParameters,
+    /// Whether some endpoints are called in plain text instead.
+    pub some_plaintext: bool,
 }
 
 /// Cluster of a MeshExternalService, without a zone egress.
@@ -268,8 +270,17 @@ impl std::fmt::Debug for ExternalTls {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct DirectAccessCluster {
     pub mesh: Arc<str>,
-    /// Expected identity of the server, with mTLS.
-    pub peer: Option<Arc<Peer>>,
+    pub name: &'static str,
+    pub access: DirectAccess,
+}
+
+/// How instances are called by their own addresses.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum DirectAccess {
+    Plaintext,
+    Mtls(Arc<Peer>),
+    /// Not at all.
+    Closed,
 }
 
 /// Endpoints of a cluster, sorted.

@@ -5,6 +5,7 @@ mod kept;
 mod keys;
 mod refused;
 mod spire;
+mod unlabelled;
 
 use std::{
     collections::BTreeSet,

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use kodiak_identity::{accepts, is_encrypted};
+use kodiak_identity::{ServerAccess, accepts};
 use kodiak_model::{InboundTls, kinds::dataplane::BackendKind};
 use kodiak_rollout::{AppliedIdentity, AppliedProvider, DesiredIdentities, Rollout};
 use kodiak_rules::Proxy;
@@ -86,7 +86,7 @@ fn world() -> World {
 }
 
 /// All proxies have the same certificates here, so one stands for all: what it accepts, and whether clients encrypt.
-fn encryption(step: &Rollout) -> (InboundTls, InboundTls, bool, bool) {
+fn encryption(step: &Rollout) -> (InboundTls, InboundTls, bool, ServerAccess, bool) {
     let proxy = Proxy {
         mesh: "default".into(),
         name: "any".into(),
@@ -96,7 +96,7 @@ fn encryption(step: &Rollout) -> (InboundTls, InboundTls, bool, bool) {
     };
     let strict = Some(kodiak_model::kinds::mesh::MtlsMode::Strict);
     let has_one = kodiak_identity::has_certificate(&step.issuers, &proxy);
-    (accepts(step, &proxy, None), accepts(step, &proxy, strict), is_encrypted(step, &proxy), has_one)
+    (accepts(step, &proxy, None), accepts(step, &proxy, strict), step.call, ServerAccess::of(step, &proxy), has_one)
 }
 
 #[derive(Debug, Clone)]
@@ -165,7 +165,7 @@ fn walk(world: &mut World, target: &Target) -> (usize, usize) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
     fn steps_with_the_same_encryption_change_no_listener_and_no_cluster(
