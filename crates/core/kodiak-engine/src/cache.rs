@@ -8,7 +8,7 @@ use kodiak_xds::{
     dynamic_config::Document,
     input::{
         Admin, Assignment, DirectAccessCluster, DnsListener, DnsTable, DynamicConfig, ExternalCluster, Inbound,
-        Metrics, OutboundCluster, OutboundListener, Passthrough, Probes,
+        Metrics, OutboundCluster, OutboundListener, Passthrough, Probes, Validation,
     },
 };
 use kodiak_xds_stream::Version;
@@ -35,27 +35,17 @@ pub(crate) struct Cache {
     pub(crate) dns_documents: InputCache<DnsTable, Document>,
     pub(crate) dynamic_config: InputCache<DynamicConfig>,
     pub(crate) metrics: InputCache<Metrics>,
-    pub(crate) secrets: InputCache<SecretInput>,
+    pub(crate) certificates: InputCache<CertificateInput>,
+    pub(crate) validations: InputCache<Validation>,
     pub(crate) patched: PatchedGroups,
 }
 
-/// Identifies a secret without its content: private keys are never cache keys.
+/// Identifies a certificate without its content: private keys are never cache keys.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) enum SecretInput {
-    Identity {
-        mesh: Arc<str>,
-        proxy: Arc<str>,
-        version: Version,
-    },
-    /// CAs of backends.
-    MeshCa {
-        mesh: Arc<str>,
-        roots: Arc<str>,
-    },
-    /// CAs by trust domain.
-    TrustBundle {
-        domains: Arc<[(Arc<str>, Arc<str>)]>,
-    },
+pub(crate) struct CertificateInput {
+    pub(crate) mesh: Arc<str>,
+    pub(crate) proxy: Arc<str>,
+    pub(crate) version: Version,
 }
 
 impl Cache {
@@ -76,7 +66,8 @@ impl Cache {
             dns_documents: _,
             dynamic_config,
             metrics,
-            secrets,
+            certificates,
+            validations,
             patched,
         } = self;
         inbounds.encoded
@@ -92,7 +83,8 @@ impl Cache {
             + dns.encoded
             + dynamic_config.encoded
             + metrics.encoded
-            + secrets.encoded
+            + certificates.encoded
+            + validations.encoded
             + patched.encoded
     }
 
@@ -113,7 +105,8 @@ impl Cache {
             dns_documents,
             dynamic_config,
             metrics,
-            secrets,
+            certificates,
+            validations,
             patched,
         } = self;
         patched.sweep();
@@ -132,7 +125,8 @@ impl Cache {
         // After the listeners that have them.
         dns_documents.sweep();
         metrics.sweep();
-        secrets.sweep();
+        certificates.sweep();
+        validations.sweep();
     }
 }
 

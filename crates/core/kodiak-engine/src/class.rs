@@ -10,12 +10,12 @@ use std::{
 
 use kodiak_policies::{mesh_proxy_patch::ProxyPatches, target::PortRef};
 use kodiak_xds::{
-    Built, build_assignment, build_cluster, build_listener,
+    Built, build_assignment, build_cluster, build_listener, build_secret,
     check::{self, Fault},
     collector, direct_access, endpoints, external,
     input::{DnsRecord, OutboundListener},
     names::{self, Naming},
-    outbound,
+    outbound, secrets,
 };
 use kodiak_xds_stream::{ResourceSet, TypeUrl};
 
@@ -140,7 +140,7 @@ impl Class {
         for (name, plan::Outbound { target, listeners, records, cluster_targets, backend_refs }) in wanted {
             let listen = |listener: &OutboundListener| {
                 let group = cache.listeners.get(listener, |input| vec![build_listener(&outbound::listener(input))]);
-                let is_direct = *listener.cluster == *names::DIRECT_ACCESS;
+                let is_direct = [names::DIRECT_ACCESS, names::DIRECT_ACCESS_PLAINTEXT].contains(&&*listener.cluster);
                 let origin = if is_direct { Origin::DirectAccess } else { Origin::Outbound };
                 cache.patched.get(key.patches.as_ref(), origin, group)
             };
@@ -306,7 +306,7 @@ impl Class {
             self.set.remove(built.type_url, &built.encoded.name);
         }
         for built in old.iter().flat_map(|group| group.iter()) {
-            for need in &built.links.needs {
+            for need in built.links.needs.iter().filter(|need| !has(old, need)) {
                 self.needed_secrets.remove(need);
             }
             if let Some(address) = &built.links.binds
@@ -317,8 +317,8 @@ impl Class {
         }
     }
 
-    /// Secrets belong to the proxy. All other references must resolve here: clusters are inserted before the listeners
-    /// that reference them.
+    /// Secrets come with the cluster that references them, or belong to the proxy. All other references must resolve here:
+    /// clusters are inserted before the listeners that reference them.
     fn insert_groups(&mut self, (part, name): (Part, &Arc<str>), new: &[Group]) {
         let all = || new.iter().flat_map(|group| group.iter());
         for Built { type_url, encoded, .. } in all() {
@@ -333,7 +333,9 @@ impl Class {
             for need in &built.links.needs {
                 let (type_url, needed) = need;
                 if *type_url == TypeUrl::Secret {
-                    self.needed_secrets.add(need.clone());
+                    if !has(new, need) {
+                        self.needed_secrets.add(need.clone());
+                    }
                 } else if !self.set.of(*type_url).contains_key(needed) {
                     faults.push(Fault::Dangling {
                         resource: built.encoded.name.clone(),
@@ -381,7 +383,7 @@ impl Class {
 /// Resources of a cluster, and of its endpoints if they are discovered by EDS.
 fn build(planned: &plan::Cluster, patches: Option<&Arc<ProxyPatches>>, cache: &mut Cache) -> Vec<Group> {
     let (origin, group) = match planned {
-        plan::Cluster::Discovered(cluster, _) => {
+        plan::Cluster::Discovered { cluster, .. } => {
             (Origin::Outbound, cache.clusters.get(cluster, |input| vec![build_cluster(&outbound::cluster(input))]))
         }
         plan::Cluster::DirectAccess(cluster) => (
@@ -397,21 +399,29 @@ fn build(planned: &plan::Cluster, patches: Option<&Arc<ProxyPatches>>, cache: &m
         }
     };
     let mut groups = vec![cache.patched.get(patches, origin, group)];
-    if let plan::Cluster::Discovered(_, assignment) = planned {
+    if let plan::Cluster::Discovered { assignment, validation, .. } = planned {
         let endpoints =
             cache.assignments.get(assignment, |input| vec![build_assignment(&endpoints::assignment(input))]);
-        // Envoy does not subscribe to endpoints of a cluster that modifications removed or made static.
+        let secret = validation.as_ref().map(|validation| {
+            cache.validations.get(validation, |input| vec![build_secret(&secrets::validation(input))])
+        });
+        // Envoy subscribes neither to endpoints nor to secrets of a cluster if modifications removed or replaced it.
         let added = patches.map(|patches| cache.patched.added(patches));
-        let clusters = groups.iter().chain(&added).flat_map(|group| group.iter());
-        let needed = |endpoint: &Built| {
-            let needs = clusters.clone().flat_map(|built| &built.links.needs);
-            needs.into_iter().any(|(type_url, name)| *type_url == TypeUrl::Endpoint && *name == endpoint.encoded.name)
+        let clusters: Vec<Group> = groups.iter().cloned().chain(added).collect();
+        let needs = |built: &Built| {
+            let mut needs = clusters.iter().flat_map(|group| group.iter()).flat_map(|built| &built.links.needs);
+            needs.any(|(type_url, name)| *type_url == built.type_url && *name == built.encoded.name)
         };
-        if patches.is_none() || endpoints.iter().any(needed) {
-            groups.push(endpoints);
-        }
+        let parts = [endpoints].into_iter().chain(secret);
+        groups.extend(parts.filter(|group| patches.is_none() || group.iter().any(needs)));
     }
     groups
+}
+
+/// Whether one of the groups has a resource.
+fn has(groups: &[Group], (type_url, name): &(TypeUrl, Arc<str>)) -> bool {
+    let mut all = groups.iter().flat_map(|group| group.iter());
+    all.any(|built| built.type_url == *type_url && built.encoded.name == *name)
 }
 
 pub(crate) fn address_clash(resource: &Arc<str>, other: &Arc<str>, address: &str) -> Fault {

@@ -16,7 +16,7 @@ use kodiak_rollout::{AppliedProvider, Issuers};
 use kodiak_rules::Proxy;
 use kodiak_services::reachable::{self, Wanted};
 use kodiak_xds::{
-    input::{Shape, SpireAgent, Tags, TlsParameters},
+    input::{Shape, SpireAgent, Tags, TlsParameters, TlsSource},
     node::{NodeMetadata, features},
 };
 
@@ -58,6 +58,14 @@ pub(crate) enum Certificate {
 }
 
 impl Certificate {
+    /// Where a proxy with this certificate gets it. `accepted`: SPIFFE IDs of its peers; any when empty.
+    pub(crate) fn source(&self, accepted: &[String]) -> TlsSource {
+        match self {
+            Self::None | Self::ControlPlane => TlsSource::ControlPlane,
+            Self::Spire(agent) => TlsSource::Spire { agent: agent.clone(), accepted: accepted.to_vec() },
+        }
+    }
+
     pub(crate) fn of(issuers: &Issuers, proxy: &Proxy, metadata: &NodeMetadata) -> Self {
         match kodiak_identity::issuer_of(issuers, proxy) {
             None => Self::None,

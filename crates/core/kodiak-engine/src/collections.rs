@@ -111,6 +111,11 @@ impl<T: Ord> CountedSet<T> {
         *self.0.entry(value).or_default() += 1;
     }
 
+    /// Whether both have the same values, added as often as may be.
+    pub(crate) fn has_same_values(&self, other: &Self) -> bool {
+        self.0.keys().eq(other.0.keys())
+    }
+
     /// Takes back one addition. A value that is not in the set is ignored.
     pub(crate) fn remove(&mut self, value: &T) {
         if let Some(count) = self.0.get_mut(value) {

@@ -69,8 +69,8 @@ fn tls(mode: TlsMode, metadata: &NodeMetadata, subject: &Subject<'_>) -> Option<
             key: metadata.metrics_key_path.clone()?,
         }),
         TlsMode::ActiveMTLSBackend => {
-            let (source, trust_domains) = subject.own_server_certificate()?;
-            Some(MetricsTls::Mesh { mesh: subject.key.mesh.clone(), source, trust_domains })
+            let source = subject.own_server_certificate()?;
+            Some(MetricsTls::Mesh { mesh: subject.key.mesh.clone(), source })
         }
     }
 }

@@ -11,7 +11,7 @@ use std::{
     sync::Arc,
 };
 
-use kodiak_identity::expected_ids;
+use kodiak_identity::{ServerAccess, expected_ids};
 use kodiak_model::{
     Kri, PortSection,
     kinds::{
@@ -54,8 +54,6 @@ pub(crate) struct Object {
     pub(crate) resource: Arc<Resource>,
     /// SPIFFE IDs that callers accept from its endpoints, sorted.
     pub(crate) identities: Vec<String>,
-    /// Whether all its servers have certificates.
-    pub(crate) is_encrypted: bool,
     /// By section.
     endpoints: BTreeMap<String, Arc<[Endpoint]>>,
     labels: Arc<EndpointLabels>,
@@ -226,7 +224,6 @@ impl Objects {
                 // Equal destinations may be in different allocations, so this compares values.
                 (old.destination == new.destination || same_to_callers(&old.destination, &new.destination))
                     && old.identities == new.identities
-                    && old.is_encrypted == new.is_encrypted
                     && old.endpoints == new.endpoints
                     && old.labels == new.labels
             }
@@ -255,20 +252,13 @@ impl Objects {
             labels: destination.labels.clone(),
             ports: sections.collect(),
         };
-        let Serving { identities, is_encrypted, endpoints, labels } = match &destination.behind {
+        let Serving { identities, endpoints, labels } = match &destination.behind {
             Behind::Service(service) => self.service_endpoints(&destination, service),
             Behind::MultiZone(_) => self.multi_zone_endpoints(&destination),
-            Behind::External(_) => Serving { is_encrypted: true, ..Serving::default() },
+            Behind::External(_) => Serving::default(),
         };
         let identities = identities.into_iter().collect();
-        Object {
-            destination,
-            resource: Arc::new(resource),
-            identities,
-            is_encrypted,
-            endpoints,
-            labels: Arc::new(labels),
-        }
+        Object { destination, resource: Arc::new(resource), identities, endpoints, labels: Arc::new(labels) }
     }
 
     /// Identities and endpoints of a MeshService.
@@ -276,7 +266,6 @@ impl Objects {
         let mesh = &destination.kri.mesh;
         let written = service.identities.iter().filter_map(|identity| uri(mesh, identity));
         let mut identities: BTreeSet<String> = written.collect();
-        let mut is_encrypted = true;
         let mut endpoints: BTreeMap<String, Vec<Endpoint>> = BTreeMap::new();
         let mut labels = EndpointLabels::new();
         for proxy in self.membership.members(&destination.name) {
@@ -292,10 +281,14 @@ impl Objects {
             });
             identities.extend(accepted.map(|name| names::service_identity(mesh, name)));
             identities.extend(expected_ids(&self.rollout, proxy));
-            is_encrypted &= kodiak_identity::is_encrypted(&self.rollout, proxy);
+            let plaintext = match ServerAccess::of(&self.rollout, proxy) {
+                ServerAccess::Regular => false,
+                ServerAccess::Plaintext => true,
+                ServerAccess::Closed => continue,
+            };
             let Some(networking) = &proxy.dataplane.networking else { continue };
             for inbound in networking.inbound.iter().filter(|inbound| inbound.is_served() && inbound.is_ready()) {
-                let endpoint = endpoint(networking, inbound);
+                let endpoint = Endpoint { plaintext, ..endpoint(networking, inbound) };
                 // Envoy rejects the whole ClusterLoadAssignment if one address is a hostname.
                 if endpoint.address.parse::<IpAddr>().is_err() {
                     continue;
@@ -307,18 +300,16 @@ impl Objects {
                 }
             }
         }
-        Serving::new(identities, is_encrypted, endpoints, labels)
+        Serving::new(identities, endpoints, labels)
     }
 
     /// Identities and endpoints of all selected MeshServices, by port number.
     fn multi_zone_endpoints(&self, destination: &Destination) -> Serving {
         let mut identities = BTreeSet::new();
-        let mut is_encrypted = true;
         let mut endpoints: BTreeMap<String, Vec<Endpoint>> = BTreeMap::new();
         let mut labels = EndpointLabels::new();
         for object in self.available_services(destination) {
             identities.extend(object.identities.iter().cloned());
-            is_encrypted &= object.is_encrypted;
             labels.extend(object.labels.iter().map(|(address, labels)| (address.clone(), labels.clone())));
             for port in &destination.ports {
                 let same = object.destination.ports.iter().find(|own| own.port == port.port);
@@ -329,7 +320,7 @@ impl Objects {
                     .extend(list.iter().flat_map(|list| list.iter().cloned()));
             }
         }
-        Serving::new(identities, is_encrypted, endpoints, labels)
+        Serving::new(identities, endpoints, labels)
     }
 
     /// MeshServices that a MeshMultiZoneService selects, without those of other zones that are unavailable.
@@ -365,22 +356,15 @@ impl Objects {
 struct Serving {
     /// Accepted identities.
     identities: BTreeSet<String>,
-    /// Whether all servers have certificates.
-    is_encrypted: bool,
     /// By section.
     endpoints: BTreeMap<String, Arc<[Endpoint]>>,
     labels: EndpointLabels,
 }
 
 impl Serving {
-    fn new(
-        identities: BTreeSet<String>,
-        is_encrypted: bool,
-        endpoints: BTreeMap<String, Vec<Endpoint>>,
-        labels: EndpointLabels,
-    ) -> Self {
+    fn new(identities: BTreeSet<String>, endpoints: BTreeMap<String, Vec<Endpoint>>, labels: EndpointLabels) -> Self {
         let endpoints = endpoints.into_iter().map(|(section, list)| (section, sorted_unique(list))).collect();
-        Self { identities, is_encrypted, endpoints, labels }
+        Self { identities, endpoints, labels }
     }
 }
 
@@ -421,7 +405,7 @@ fn identity_names(proxy: &Proxy) -> Vec<String> {
     services.into_iter().chain(workload).cloned().collect()
 }
 
-/// Envoy rejects duplicate endpoints, and two Dataplanes may have the same address.
+/// Envoy rejects duplicate endpoints, and two Dataplanes may have the same address: the one that is called with mTLS counts.
 fn sorted_unique(mut endpoints: Vec<Endpoint>) -> Arc<[Endpoint]> {
     endpoints.sort();
     endpoints.dedup_by(|a, b| a.address == b.address && a.port == b.port);

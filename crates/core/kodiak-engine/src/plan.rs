@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-use kodiak_identity::{expected_ids, is_encrypted};
+use kodiak_identity::{ServerAccess, expected_ids};
 use kodiak_model::{Protocol, tags};
 use kodiak_policies::target::{Backend, BackendKey, Backends, Collector, EndpointLabels, Endpoints, PortRef};
 use kodiak_reachability::MeshGraph;
@@ -19,7 +19,7 @@ use kodiak_services::vips::{self, Vips};
 use kodiak_xds::{
     input::{
         Assignment, Callee, Carried, DirectAccessCluster, DnsRecord, Endpoint, ExternalCluster, OutboundCluster,
-        OutboundListener, Peer, Tags, UpstreamProtocol,
+        OutboundListener, Peer, Tags, TlsSource, UpstreamProtocol, Validation,
     },
     names,
 };
@@ -73,7 +73,12 @@ impl Socket {
 
 /// Cluster of a destination, with endpoints from EDS or of its own.
 pub(crate) enum Cluster {
-    Discovered(OutboundCluster, Assignment),
+    Discovered {
+        cluster: OutboundCluster,
+        assignment: Assignment,
+        /// With mTLS: of its servers.
+        validation: Option<Validation>,
+    },
     External(ExternalCluster),
     DirectAccess(DirectAccessCluster),
     Collector(Arc<Collector>),
@@ -286,32 +291,81 @@ pub(crate) fn cluster(key: &ClassKey, rules: &Rules, from: Sources<'_>, cluster_
         ClusterTarget::Service(tags) => tags,
         ClusterTarget::Port(port) => return port::cluster(key, rules, from, port),
         ClusterTarget::DirectAccess => return direct_access::cluster(key, from),
+        ClusterTarget::DirectAccessPlaintext => return direct_access::plaintext(from),
         ClusterTarget::Collector(collector) => return Cluster::Collector(collector.clone()),
     };
     let service = names::service(tags);
     let (name, mesh): (Arc<str>, _) = (names::service_cluster(tags).into(), from.view.name.clone());
     let merged = rules.for_service(service);
     let known = from.services.get(service);
-    let endpoints = known.map_or_else(Arc::default, |service| service.endpoints(tags));
+    let endpoints = known.map_or_else(Arc::default, |service| called(key, from, service, tags));
     let labels = || known.map_or_else(Arc::default, |service| service.labels().clone());
     let assignment = placed(key, &merged, from.view, name.clone(), (endpoints, &labels), from.view.zone_priority);
+    let some_plaintext = assignment.endpoints.iter().any(|endpoint| endpoint.plaintext);
     let servers = || known.into_iter().flat_map(Service::dataplanes).filter_map(|name| from.dataplanes.get(name));
     let peer = || {
         let mut identities = BTreeSet::from([names::service_identity(&mesh, service)]);
         identities.extend(servers().flat_map(|server| expected_ids(&from.view.rollout, server)));
-        Arc::new(Peer {
-            sni: names::sni(tags, &mesh),
-            identities: identities.into_iter().collect(),
-            tls: from.view.tls_source(&key.certificate),
-            tls_parameters: key.tls_parameters.clone(),
-        })
+        let accepted = identities.into_iter().collect();
+        peer(key, from, (&name, accepted), Peer { sni: names::sni(tags, &mesh), some_plaintext, ..Peer::default() })
     };
-    let mtls = from.view.calls_with_mtls(&key.certificate);
-    let peer = (mtls && servers().all(|server| is_encrypted(&from.view.rollout, server))).then(peer);
+    let (peer, validation) = from.view.calls_with_mtls(&key.certificate).then(peer).unzip();
     // A service without instances may be HTTP when the first one comes.
     let upstream =
         from.services.get(service).map_or(UpstreamProtocol::Proxy, |known| UpstreamProtocol::inside(known.protocol()));
-    Cluster::Discovered(OutboundCluster { name, mesh, peer, upstream, confs: merged.cluster }, assignment)
+    Cluster::Discovered {
+        cluster: OutboundCluster { name, mesh, peer, upstream, confs: merged.cluster },
+        assignment,
+        validation: validation.flatten(),
+    }
+}
+
+/// Endpoints of a service, as its servers are reached at this step.
+fn called(key: &ClassKey, from: Sources<'_>, service: &Service, tags: &Tags) -> Arc<[Endpoint]> {
+    if from.view.is_cut_off(&key.certificate) {
+        return Arc::default();
+    }
+    let endpoints = service.endpoints(tags);
+    let irregular = accesses(from, service);
+    if irregular.is_empty() {
+        return endpoints;
+    }
+    let access = |each: &Endpoint| irregular.get(&(&each.address, each.port)).copied();
+    let called = endpoints.iter().filter_map(|each| match access(each) {
+        None | Some(ServerAccess::Regular) => Some(each.clone()),
+        Some(ServerAccess::Plaintext) => Some(Endpoint { plaintext: true, ..each.clone() }),
+        Some(ServerAccess::Closed) => None,
+    });
+    called.collect()
+}
+
+/// Addresses of instances that are not reached as others are. Of several Dataplanes with one address, the most regular
+/// counts: plain text never replaces mTLS.
+fn accesses<'a>(from: Sources<'_>, service: &'a Service) -> BTreeMap<(&'a Arc<str>, u32), ServerAccess> {
+    let mut accesses = BTreeMap::new();
+    for (dataplane, address) in service.addresses() {
+        let Some(server) = from.dataplanes.get(dataplane) else { continue };
+        let access = ServerAccess::of(&from.view.rollout, server);
+        let least = accesses.entry(address).or_insert(access);
+        *least = access.min(*least);
+    }
+    accesses.retain(|_, access| *access != ServerAccess::Regular);
+    accesses
+}
+
+/// How a client verifies the servers of a cluster: they have one of the SPIFFE IDs, or any when there are none.
+fn peer(
+    key: &ClassKey,
+    from: Sources<'_>,
+    (cluster, identities): (&str, Vec<String>),
+    peer: Peer,
+) -> (Arc<Peer>, Option<Validation>) {
+    let tls = key.certificate.source(&identities);
+    let validation = match tls {
+        TlsSource::ControlPlane => from.view.server_validation(cluster, identities),
+        TlsSource::Spire { .. } => None,
+    };
+    (Arc::new(Peer { tls, tls_parameters: key.tls_parameters.clone(), ..peer }), validation)
 }
 
 /// Sets priorities of endpoints: by zone, then as policies configure them.

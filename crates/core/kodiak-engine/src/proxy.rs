@@ -22,7 +22,7 @@ use kodiak_xds::{
     collector, dns, dynamic_config, inbound,
     input::{
         self, Admin, ByKind, DnsListener, DnsRecord, DnsServer, DnsTable, DynamicConfig, OutsideTraffic, Passthrough,
-        ProbeEndpoint, Probes, TlsParameters, TlsSource,
+        ProbeEndpoint, Probes, TlsParameters, TlsSource, Validation,
     },
     names,
     node::{NodeMetadata, features},
@@ -31,10 +31,11 @@ use kodiak_xds::{
 use kodiak_xds_stream::{ResourceSet, Snapshot, TypeUrl};
 
 use crate::{
-    cache::{Group, SecretInput},
+    cache::{CertificateInput, Group},
     class::{Class, address_clash, same_groups},
     class_key::{Certificate, transparent},
     classes::ClassId,
+    collections::CountedSet,
     engine::{Issued, UpdateContext},
     entries,
     leaf::ProxyCertificate,
@@ -42,7 +43,7 @@ use crate::{
     patched::Origin,
     proxy_facts,
     rules::Rules,
-    view::{TrustedCas, View},
+    view::View,
 };
 
 /// Port of the admin listener if neither metadata nor Dataplane configure one.
@@ -74,6 +75,8 @@ pub(crate) struct EngineProxy {
 #[derive(Default)]
 struct Parts {
     class: ResourceSet,
+    /// Own secrets that resources of the class reference.
+    needed: CountedSet<(TypeUrl, Arc<str>)>,
     own: Vec<Group>,
 }
 
@@ -103,17 +106,13 @@ impl Subject<'_> {
         (0..self.dataplane.dataplane.inbounds().len()).map(of).collect()
     }
 
-    /// Where listeners that accept mTLS get their certificate, and the trust domains of their callers.
-    fn server_certificate(&self) -> (TlsSource, Arc<[Arc<str>]>) {
-        let trust_domains = match &self.view.trusted {
-            Some(Ok(trusted)) => trusted.domains(),
-            Some(Err(_)) | None => Arc::default(),
-        };
-        (self.view.tls_source(self.certificate), trust_domains)
+    /// Where listeners that accept mTLS get their certificate. Callers may have any identity of the mesh.
+    fn server_certificate(&self) -> TlsSource {
+        self.certificate.source(&[])
     }
 
     /// For listeners of the proxy itself. `None` while its inbounds accept only plain text.
-    pub(crate) fn own_server_certificate(&self) -> Option<(TlsSource, Arc<[Arc<str>]>)> {
+    pub(crate) fn own_server_certificate(&self) -> Option<TlsSource> {
         let accept = accepts(&self.view.rollout, self.dataplane, None);
         (accept != InboundTls::Plaintext).then(|| self.server_certificate())
     }
@@ -206,7 +205,8 @@ impl EngineProxy {
         }
         // Proxies acknowledge rollout steps by revision, so a new step needs a new revision even if resources are equal.
         self.snapshot = Some(Arc::new(Snapshot { revision: context.revision, resources }));
-        self.parts = Parts { class: subject.class.set.clone(), own: self.own.clone() };
+        let class = subject.class;
+        self.parts = Parts { class: class.set.clone(), needed: class.needed_secrets.clone(), own: self.own.clone() };
         self.rollout = token;
         self.faults.clear();
         true
@@ -281,7 +281,7 @@ impl EngineProxy {
         let served = spec.inbounds().iter().zip(tls).enumerate().filter(|(_, (inbound, _))| inbound.is_served());
         let inputs = served.map(|(position, (inbound, ServerTls { accept, parameters }))| {
             // Without mTLS, an input does not depend on it.
-            let ((tls, trust_domains), tls_parameters) = match accept {
+            let (tls, tls_parameters) = match accept {
                 InboundTls::Plaintext => <_>::default(),
                 InboundTls::Permissive | InboundTls::Strict => (certificate.clone(), parameters),
             };
@@ -298,7 +298,6 @@ impl EngineProxy {
                 accept,
                 tls,
                 tls_parameters,
-                trust_domains,
                 entries: entries[position].clone(),
                 facts: facts(position),
                 shape,
@@ -435,22 +434,13 @@ impl EngineProxy {
                 return Err(fault(text.to_owned()));
             }
         };
-        let identity =
-            SecretInput::Identity { mesh: mesh.clone(), proxy: subject.key.name.clone(), version: leaf.version };
-        let secrets = &mut context.cache.secrets;
-        let identity =
-            secrets.get(&identity, |_| vec![build_secret_as(leaf.version, &secrets::identity(mesh, &leaf.identity))]);
-        let trust = match trusted {
-            TrustedCas::Mesh(roots) => {
-                let input = SecretInput::MeshCa { mesh: mesh.clone(), roots: roots.clone() };
-                secrets.get(&input, |_| vec![build_secret(&secrets::authority(mesh, roots))])
-            }
-            TrustedCas::Domains(domains) => {
-                let input = SecretInput::TrustBundle { domains: domains.clone() };
-                secrets.get(&input, |_| vec![build_secret(&secrets::trust_bundle(domains))])
-            }
-        };
-        Ok(vec![identity, trust])
+        let input = CertificateInput { mesh: mesh.clone(), proxy: subject.key.name.clone(), version: leaf.version };
+        let make = |_: &_| vec![build_secret_as(leaf.version, &secrets::identity(mesh, &leaf.identity))];
+        let certificate = context.cache.certificates.get(&input, make);
+        let name = names::validation_secret(mesh).into();
+        let any = Validation { name, trusted: trusted.clone(), accepted: Vec::new() };
+        let make = |input: &Validation| vec![build_secret(&secrets::validation(input))];
+        Ok(vec![certificate, context.cache.validations.get(&any, make)])
     }
 }
 
@@ -563,8 +553,9 @@ fn assemble(
 ) -> ResourceSet {
     let before = before.filter(|(_, parts)| same_groups(&parts.own, own));
     let kept = |type_url: TypeUrl| {
-        // Secrets are published only if a resource references one, so they depend on other types.
-        let before = before.filter(|_| type_url != TypeUrl::Secret);
+        // A secret is published only if a resource references it, so secrets depend on other types.
+        let before = before
+            .filter(|(_, parts)| type_url != TypeUrl::Secret || parts.needed.has_same_values(&class.needed_secrets));
         let (resources, _) = before.filter(|(_, parts)| parts.class.of(type_url).ptr_eq(class.set.of(type_url)))?;
         Some(resources.of(type_url))
     };
@@ -576,10 +567,11 @@ fn assemble(
     }
     let built = || own.iter().flat_map(|group| group.iter());
     let mut binds: Vec<(&String, &Arc<str>)> = Vec::new();
-    // Envoy does not subscribe to secrets that nothing references; waiting for its ACK would never end.
+    // Envoy does not subscribe to a secret that nothing references; waiting for its ACK would never end.
     let needs = built().flat_map(|built| &built.links.needs).chain(class.needed_secrets.iter());
-    let needs_secrets = needs.into_iter().any(|(type_url, _)| *type_url == TypeUrl::Secret);
-    let used = |built: &&Built| needs_secrets || built.type_url != TypeUrl::Secret;
+    let secrets: BTreeSet<&Arc<str>> =
+        needs.filter(|(type_url, _)| *type_url == TypeUrl::Secret).map(|(_, name)| name).collect();
+    let used = |built: &&Built| built.type_url != TypeUrl::Secret || secrets.contains(&built.encoded.name);
     for Built { type_url, encoded, links } in built().filter(used) {
         if kept(*type_url).is_none() {
             // Two inbounds in front of one workload share its cluster.

@@ -140,9 +140,10 @@ impl Service {
         &self.labels
     }
 
-    /// Addresses of all instances, ready or not.
-    pub(crate) fn addresses(&self) -> &[(Arc<str>, u32)] {
-        &self.addresses
+    /// Addresses of all instances with an IP address, ready or not, by the name of their Dataplane.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = (&Arc<str>, (&Arc<str>, u32))> {
+        let with_ip = self.instances.iter().filter(|(_, instance)| instance.has_ip);
+        with_ip.map(|((dataplane, _), Instance { endpoint, .. })| (dataplane, (&endpoint.address, endpoint.port)))
     }
 
     /// Common protocol of the ready instances. While there is none, that of all: an HTTP listener stays one.
@@ -290,7 +291,8 @@ mod tests {
             ..two
         };
         assert_eq!(services.replace(&name("one"), Some(&one), Some(&moved)), BTreeSet::from([name("a")]));
-        assert_eq!(*services.get("a").unwrap().addresses(), [("10.0.0.2".into(), 1)]);
+        let addresses = services.get("a").unwrap().addresses().map(|(_, (address, port))| (&**address, port));
+        assert_eq!(addresses.collect::<Vec<_>>(), [("10.0.0.2", 1)]);
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub(crate) enum ClusterTarget {
     Port(Arc<PortTarget>),
     /// Instances that are called by their own addresses.
     DirectAccess,
+    /// Those that are called in plain text, while others are called with mTLS.
+    DirectAccessPlaintext,
     /// Not a destination: a server that receives logs or traces.
     Collector(Arc<Collector>),
 }
@@ -55,6 +57,7 @@ impl ClusterTarget {
             Self::Service(tags) => names::service_cluster(tags).into(),
             Self::Port(port) => port.cluster_name(naming),
             Self::DirectAccess => names::DIRECT_ACCESS.into(),
+            Self::DirectAccessPlaintext => names::DIRECT_ACCESS_PLAINTEXT.into(),
             Self::Collector(collector) => collector.name.clone(),
         }
     }
@@ -64,7 +67,9 @@ impl ClusterTarget {
             Self::Service(tags) => Target::Service(service(tags)),
             Self::Port(port) => Target::Object(port.object.clone()),
             // No service has a colon in its name.
-            Self::DirectAccess => Target::Service(format!("{}:", names::DIRECT_ACCESS).into()),
+            Self::DirectAccess | Self::DirectAccessPlaintext => {
+                Target::Service(format!("{}:", names::DIRECT_ACCESS).into())
+            }
             Self::Collector(collector) => Target::Service(format!("{}:", collector.name).into()),
         }
     }

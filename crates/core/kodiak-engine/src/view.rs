@@ -2,14 +2,17 @@
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
-use kodiak_model::kinds::mesh::{Mesh as MeshSpec, MeshServicesMode};
+use kodiak_model::{
+    InboundTls,
+    kinds::mesh::{Mesh as MeshSpec, MeshServicesMode},
+};
 use kodiak_reachability::Mode;
 use kodiak_rollout::{DesiredIdentities, Rollout};
 use kodiak_rules::outbound::NameResolution;
 use kodiak_services::reachable;
 use kodiak_xds::{
-    input::{Endpoint, TlsSource},
-    names::Naming,
+    input::{Cas, Endpoint, TrustedCas, Validation},
+    names::{self, Naming},
 };
 
 use crate::{Identities, class_key::Certificate, engine::UpdateContext};
@@ -49,18 +52,20 @@ impl View {
         reachable::name_resolution(self.mode)
     }
 
-    /// Where a proxy with this certificate gets it, and the CAs that it trusts.
-    pub(crate) fn tls_source(&self, certificate: &Certificate) -> TlsSource {
-        match (certificate, &self.trusted) {
-            (Certificate::Spire(agent), _) => TlsSource::Spire(agent.clone()),
-            (_, Some(Ok(TrustedCas::Domains(_)))) => TlsSource::TrustBundle,
-            _ => TlsSource::MeshCa,
-        }
+    /// Validation context of a cluster whose servers have one of these SPIFFE IDs. `None` while the CAs cannot be read.
+    pub(crate) fn server_validation(&self, cluster: &str, accepted: Vec<String>) -> Option<Validation> {
+        let trusted = self.trusted.as_ref()?.as_ref().ok()?.clone();
+        Some(Validation { name: names::server_validation_secret(&self.name, cluster).into(), trusted, accepted })
     }
 
-    /// Whether clients with this certificate use mTLS with a destination whose servers all have one.
+    /// Whether clients with this certificate use mTLS, but for servers without one.
     pub(crate) fn calls_with_mtls(&self, client: &Certificate) -> bool {
         self.rollout.call && *client != Certificate::None
+    }
+
+    /// Whether a client with this certificate could only call in plain text, which the mesh refuses.
+    pub(crate) fn is_cut_off(&self, client: &Certificate) -> bool {
+        self.rollout.call && self.rollout.accept == InboundTls::Strict && *client == Certificate::None
     }
 
     /// Without a Mesh, the default settings.
@@ -74,7 +79,7 @@ impl View {
         let Some(spec) = spec else { return Self { name: name.clone(), ..Self::default() } };
         // Without a recorded rollout, the mesh is at its target.
         let rollout = rollout.cloned().unwrap_or_else(|| Rollout::target(spec, &DesiredIdentities::default()));
-        let trusted = TrustedCas::of(name, &rollout, context.identities).transpose();
+        let trusted = trusted_cas(name, &rollout, context.identities).transpose();
         let routing = spec.routing.clone().unwrap_or_default();
         let zone_priority =
             if routing.locality_aware_load_balancing { ZonePriority::LocalFirst } else { ZonePriority::Equal };
@@ -102,36 +107,20 @@ impl View {
     }
 }
 
-/// CAs that the proxies of a mesh trust.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum TrustedCas {
-    /// Root certificates (PEM) of the backends of the mesh.
-    Mesh(Arc<str>),
-    /// Root certificates by trust domain, sorted.
-    Domains(Arc<[(Arc<str>, Arc<str>)]>),
-}
-
-impl TrustedCas {
-    /// The CAs of backends are for the trust domain that is named like the mesh.
-    fn of(mesh: &Arc<str>, rollout: &Rollout, identities: &dyn Identities) -> Result<Option<Self>, String> {
-        let roots = rollout.trust.iter().map(|backend| identities.roots(mesh, backend));
-        let roots: Vec<Arc<str>> = roots.collect::<Result<_, String>>()?;
-        if rollout.trust_domains.is_empty() {
-            return Ok((!roots.is_empty()).then(|| Self::Mesh(joined(&roots))));
-        }
-        let mut domains: BTreeMap<Arc<str>, Vec<Arc<str>>> = rollout.trust_domains.clone();
-        if !roots.is_empty() {
-            domains.entry(mesh.clone()).or_default().extend(roots);
-        }
-        Ok(Some(Self::Domains(domains.iter().map(|(domain, cas)| (domain.clone(), joined(cas))).collect())))
+/// CAs that the proxies of a mesh trust. Those of backends are for the trust domain that is named like the mesh.
+fn trusted_cas(mesh: &Arc<str>, rollout: &Rollout, identities: &dyn Identities) -> Result<Option<TrustedCas>, String> {
+    let roots = rollout.trust.iter().map(|backend| identities.roots(mesh, backend));
+    let roots: Vec<Arc<str>> = roots.collect::<Result<_, String>>()?;
+    if rollout.trust_domains.is_empty() {
+        let of_mesh = || Cas::Mesh { mesh: mesh.clone(), roots: joined(&roots) };
+        return Ok((!roots.is_empty()).then(|| TrustedCas::new(of_mesh())));
     }
-
-    pub(crate) fn domains(&self) -> Arc<[Arc<str>]> {
-        match self {
-            Self::Mesh(_) => Arc::default(),
-            Self::Domains(domains) => domains.iter().map(|(domain, _)| domain.clone()).collect(),
-        }
+    let mut domains: BTreeMap<Arc<str>, Vec<Arc<str>>> = rollout.trust_domains.clone();
+    if !roots.is_empty() {
+        domains.entry(mesh.clone()).or_default().extend(roots);
     }
+    let domains = domains.iter().map(|(domain, cas)| (domain.clone(), joined(cas)));
+    Ok(Some(TrustedCas::new(Cas::Domains(domains.collect()))))
 }
 
 fn joined(pems: &[Arc<str>]) -> Arc<str> {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use kodiak_model::{
-    Labels,
+    InboundTls, Labels,
     go_template::{Template, label_of},
     kinds::mesh_identity::{DEFAULT_PATH_ON_KUBERNETES, DEFAULT_PATH_ON_UNIVERSAL, FUNCTIONS},
     labels, spiffe,
@@ -70,9 +70,27 @@ pub fn has_certificate(issuers: &Issuers, proxy: &Proxy) -> bool {
     issuers.signer.is_some() || issuer_of(issuers, proxy).is_some()
 }
 
-/// Whether clients use mTLS with a server: not while its certificate is about to come or go.
-pub fn is_encrypted(rollout: &Rollout, server: &Proxy) -> bool {
-    rollout.call && rollout.all_issuers().all(|issuers| has_certificate(issuers, server))
+/// How clients reach a server at a step. Decided for each server: one without a certificate changes nothing for others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ServerAccess {
+    /// As clients call the mesh at this step: with mTLS, or in plain text while none uses mTLS.
+    Regular,
+    /// In plain text, while clients use mTLS with others: its certificate is missing, or about to come or go.
+    Plaintext,
+    /// Not at all: it has no certificate, and the mesh refuses plain text.
+    Closed,
+}
+
+impl ServerAccess {
+    pub fn of(rollout: &Rollout, server: &Proxy) -> Self {
+        if !rollout.call || rollout.all_issuers().all(|issuers| has_certificate(issuers, server)) {
+            Self::Regular
+        } else if rollout.accept == InboundTls::Strict {
+            Self::Closed
+        } else {
+            Self::Plaintext
+        }
+    }
 }
 
 /// SPIFFE IDs of MeshIdentities that clients expect from a server: of the one that issues, before and after a change, and of

@@ -12,7 +12,7 @@ mod spiffe_id;
 mod tls;
 
 pub use applied::{
-    Issuer, NoSpiffeId, best_match, expected_ids, has_certificate, is_encrypted, issuer_of, spiffe_id as applied_id,
+    Issuer, NoSpiffeId, ServerAccess, best_match, expected_ids, has_certificate, issuer_of, spiffe_id as applied_id,
 };
 pub use desired::{applied_provider, creates_trust, current, desired, expected, target};
 pub use progress::{Progress, RolloutStatus, Step, rollout_status};

@@ -293,6 +293,8 @@ pub struct Endpoint {
     pub locality_weight: Option<u32>,
     pub address: Arc<str>,
     pub port: u32,
+    /// Called in plain text, also by clients that use mTLS with others.
+    pub plaintext: bool,
     pub weight: u32,
     /// Without `kuma.io/service`.
     pub tags: Arc<Tags>,

@@ -107,6 +107,7 @@ fn clusters_of_the_proxy_itself_are_no_destinations() {
         names::OUTBOUND_PASSTHROUGH_IPV4,
         names::INBOUND_PASSTHROUGH_IPV4,
         names::DIRECT_ACCESS,
+        names::DIRECT_ACCESS_PLAINTEXT,
         "unknown",
         "unknown-0123456789abcdef",
     ] {

@@ -3,9 +3,10 @@
 //! Make before break, as the protocol requires under "Eventual consistency considerations":
 //! <https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol#eventual-consistency-considerations>
 //!
-//! 1. Secrets, then clusters, then their endpoints, are sent as they change. Endpoints wait until changed clusters
-//!    were *sent*, not until they are acknowledged: Envoy delays the acknowledgement of clusters until they are
-//!    warm, and they need endpoints and secrets for that. Waiting for it would be a deadlock.
+//! 1. Secrets, then clusters, then their endpoints, are sent as they change. Endpoints wait until changed secrets and
+//!    clusters were *sent*, so that a client expects the SPIFFE ID of a new endpoint. They do not wait until these are
+//!    acknowledged: Envoy delays the acknowledgement of clusters until they are warm, and they need endpoints and
+//!    secrets for that. Waiting for it would be a deadlock.
 //! 2. Listeners, then routes, wait until clusters and endpoints are *acknowledged* or rejected, because only then are
 //!    their destinations in use. Routes come after listeners on the same stream and need no answer in between.
 //! 3. When listeners and routes are answered, unused endpoints, then clusters, then secrets are removed. Existing
@@ -192,7 +193,7 @@ impl<S: Subscription> Stream<S> {
         let answered = |before| made(before) && !self.of(before).is_waiting();
         match type_url {
             TypeUrl::Secret | TypeUrl::Cluster => true,
-            TypeUrl::Endpoint => made(TypeUrl::Cluster),
+            TypeUrl::Endpoint => made(TypeUrl::Cluster) && made(TypeUrl::Secret),
             TypeUrl::Listener => answered(TypeUrl::Cluster) && answered(TypeUrl::Endpoint),
             TypeUrl::Route => answered(TypeUrl::Cluster) && answered(TypeUrl::Endpoint) && made(TypeUrl::Listener),
         }

@@ -5,10 +5,11 @@ use kodiak_envoy::envoy::config::endpoint::v3::cluster_load_assignment::Policy;
 use kodiak_envoy::envoy::config::endpoint::v3::{ClusterLoadAssignment, LbEndpoint, LocalityLbEndpoints};
 
 use crate::input::{Assignment, Endpoint};
-use crate::{address, clusters, metadata};
+use crate::{address, clusters, metadata, names};
 
 /// Metadata keys: the first is for subset load balancing, the second for selecting the transport socket.
-const TAGS: &[&str] = &["envoy.lb", "envoy.transport_socket_match"];
+const TAGS: &[&str] = &["envoy.lb", SOCKET_MATCH];
+const SOCKET_MATCH: &str = "envoy.transport_socket_match";
 
 /// Endpoints are sorted, so each locality is a contiguous range.
 pub fn assignment(assignment: &Assignment) -> ClusterLoadAssignment {
@@ -36,10 +37,15 @@ fn locality(group: &[Endpoint]) -> LocalityLbEndpoints {
 }
 
 fn endpoint(endpoint: &Endpoint) -> LbEndpoint {
+    let mut metadata = metadata::under(TAGS, &endpoint.tags);
+    if endpoint.plaintext {
+        let socket = metadata.filter_metadata.entry(SOCKET_MATCH.to_owned()).or_default();
+        socket.fields.insert(names::PLAINTEXT.to_owned(), metadata::boolean(true));
+    }
     LbEndpoint {
         host_identifier: Some(clusters::endpoint(address::tcp(&endpoint.address, endpoint.port))),
         load_balancing_weight: Some(endpoint.weight),
-        metadata: Some(metadata::under(TAGS, &endpoint.tags)),
+        metadata: Some(metadata),
         ..LbEndpoint::default()
     }
 }
@@ -95,6 +101,24 @@ mod tests {
                     envoy.transport_socket_match: {kuma.io/zone: west, version: v1}
             ",
         );
+    }
+
+    #[test]
+    fn endpoint_in_plaintext_is_marked_as_no_tag_can_mark_it() {
+        let tagged = Arc::new(tags(&[(names::PLAINTEXT, "true")]));
+        let plaintext = Endpoint { plaintext: true, ..endpoint(0, "", "10.0.0.5", 1) };
+        let claimed = Endpoint { tags: tagged, ..endpoint(0, "", "10.0.0.6", 1) };
+        let assigned = assignment(&Assignment {
+            cluster: "backend".into(),
+            endpoints: [plaintext, claimed].into(),
+            overprovisioning_factor: None,
+        });
+        let mark = |n: usize| {
+            let metadata = assigned.endpoints[0].lb_endpoints[n].metadata.as_ref().unwrap();
+            metadata.filter_metadata[SOCKET_MATCH].fields[names::PLAINTEXT].clone()
+        };
+        assert_eq!(mark(0), metadata::boolean(true));
+        assert_ne!(mark(1), metadata::boolean(true));
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::{address, carrier, filters, metadata, names, routes, timeouts, tls};
 pub fn listener(inbound: &Inbound) -> Listener {
     let name = names::inbound_listener(&inbound.address, inbound.port);
     let made = made(inbound, &name);
-    let context = || tls::downstream(&inbound.mesh, &inbound.tls, &inbound.trust_domains, &inbound.tls_parameters);
+    let context = || tls::downstream(&inbound.mesh, &inbound.tls, &inbound.tls_parameters);
     let chains = made.chains.into_iter().zip(chain_matches(inbound)).map(|(chain, chain_match)| FilterChain {
         filter_chain_match: chain_match.matched,
         filters: carrier::seal(chain.carrier),

@@ -15,6 +15,10 @@ pub(crate) fn under(keys: &[&str], tags: &Tags) -> Metadata {
     }
 }
 
+pub(crate) fn boolean(value: bool) -> Value {
+    Value { kind: Some(Kind::BoolValue(value)) }
+}
+
 pub(crate) fn string(text: &str) -> Value {
     Value { kind: Some(Kind::StringValue(text.to_owned())) }
 }

@@ -104,9 +104,7 @@ fn server_tls(tls: &MetricsTls) -> Option<DownstreamTlsContext> {
             }),
             ..DownstreamTlsContext::default()
         }),
-        MetricsTls::Mesh { mesh, source, trust_domains } => {
-            Some(tls::downstream(mesh, source, trust_domains, &TlsParameters::default()))
-        }
+        MetricsTls::Mesh { mesh, source } => Some(tls::downstream(mesh, source, &TlsParameters::default())),
     }
 }
 
@@ -199,7 +197,7 @@ mod tests {
 
     #[test]
     fn certificates_of_the_mesh_are_required_of_clients() {
-        let mesh = MetricsTls::Mesh { mesh: "default".into(), source: TlsSource::MeshCa, trust_domains: [].into() };
+        let mesh = MetricsTls::Mesh { mesh: "default".into(), source: TlsSource::ControlPlane };
         let listener = &listeners(&metrics(mesh))[0];
         let tls = at(listener, "/filterChains/0/transportSocket/typedConfig");
         assert_eq!(tls["requireClientCertificate"], true);

@@ -43,8 +43,6 @@ pub const METRICS: &str = "_kuma:metrics:hijacker";
 pub const CONTROL_PLANE: &str = "ads_cluster";
 /// Cluster of the access log socket of `kodiak dp`.
 pub const ACCESS_LOG_SINK: &str = "access_log_sink";
-/// Secret with the trusted CAs by trust domain.
-pub const TRUST_BUNDLE: &str = "system_trust_bundle";
 /// Secret of a SPIRE agent with the CAs of all domains that it trusts.
 pub const SPIRE_TRUST_BUNDLE: &str = "ALL";
 /// Statistics of connections to a SPIRE agent.
@@ -56,10 +54,16 @@ pub const CATCH_ALL_ROUTE: &str = "9Zuf5Tg79OuZcQITwBbQykxAk2u4fRKrwYn3//AL4Yo="
 /// Listener metadata: tags of an inbound or outbound.
 pub const TAGS_METADATA: &str = "io.kuma.tags";
 
+/// Endpoint metadata for selecting a transport socket: the endpoint is called in plain text. Its value is a boolean, which no
+/// tag can be.
+pub const PLAINTEXT: &str = "kodiak.io/plaintext";
+
 /// Listener metadata: KRI of the destination.
 pub const UNIFIED_NAME: &str = "kuma.io/unified-name";
 /// Cluster of instances that are called by their own addresses.
 pub const DIRECT_ACCESS: &str = "direct_access";
+/// Cluster of those instances that are called in plain text, while others are called with mTLS.
+pub const DIRECT_ACCESS_PLAINTEXT: &str = "direct_access_plaintext";
 /// Service name of zone egresses.
 pub const ZONE_EGRESS: &str = "zone-egress";
 
@@ -273,9 +277,14 @@ pub fn identity_secret(mesh: &str) -> String {
     format!("identity_cert:secret:{mesh}")
 }
 
-/// Secret with the root certificates of a mesh.
-pub fn ca_secret(mesh: &str) -> String {
+/// Validation context for any proxy of a mesh, such as the callers of an inbound.
+pub fn validation_secret(mesh: &str) -> String {
     format!("mesh_ca:secret:{mesh}")
+}
+
+/// Validation context for the servers of a cluster.
+pub fn server_validation_secret(mesh: &str, cluster: &str) -> String {
+    format!("mesh_ca:secret:{mesh}:{cluster}")
 }
 
 /// SPIFFE ID of a service's proxies.

@@ -61,10 +61,18 @@ pub(crate) fn apply(confs: &ByKind<Confs>, outbound: &mut target::Outbound<'_>) 
 }
 
 pub fn cluster(outbound: &OutboundCluster) -> Cluster {
-    let socket = outbound.peer.as_ref().map(|peer| tls::socket(&tls::upstream(&outbound.mesh, peer)));
+    let socket = outbound.peer.as_ref().map(|peer| {
+        tls::socket(&tls::upstream(
+            names::server_validation_secret(&outbound.mesh, &outbound.name),
+            &outbound.mesh,
+            peer,
+        ))
+    });
+    let some_plaintext = outbound.peer.as_ref().is_some_and(|peer| peer.some_plaintext);
     let cluster = Cluster {
         eds_cluster_config: Some(EdsClusterConfig { eds_config: Some(tls::over_ads()), ..EdsClusterConfig::default() }),
         transport_socket: socket,
+        transport_socket_matches: some_plaintext.then(tls::plaintext_match).into_iter().collect(),
         ..clusters::cluster(&outbound.name, DiscoveryType::Eds)
     };
     finish(cluster, outbound.upstream, &outbound.confs)

@@ -1,4 +1,4 @@
-//! Secrets: certificates of proxies, and trusted root certificates.
+//! Secrets: certificates of proxies, and validation contexts.
 
 use std::sync::Arc;
 
@@ -9,9 +9,12 @@ use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::{
     CertificateValidationContext, Secret, SpiffeCertValidatorConfig, TlsCertificate, secret,
 };
 
-use crate::input::Identity;
+use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::subject_alt_name_matcher::SanType;
+use kodiak_envoy::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
+
+use crate::input::{Cas, Identity, Validation};
 use crate::names;
-use crate::tls::inline;
+use crate::tls::{inline, san};
 
 pub fn identity(mesh: &str, identity: &Identity) -> Secret {
     let certificate = TlsCertificate {
@@ -22,15 +25,36 @@ pub fn identity(mesh: &str, identity: &Identity) -> Secret {
     Secret { name: names::identity_secret(mesh), r#type: Some(secret::Type::TlsCertificate(certificate)) }
 }
 
-/// All root certificates of the mesh, concatenated as PEM.
-pub fn authority(mesh: &str, roots_pem: &str) -> Secret {
-    let roots =
-        CertificateValidationContext { trusted_ca: Some(inline(roots_pem)), ..CertificateValidationContext::default() };
-    Secret { name: names::ca_secret(mesh), r#type: Some(secret::Type::ValidationContext(roots)) }
+/// Trusted CAs and accepted SPIFFE IDs.
+pub fn validation(validation: &Validation) -> Secret {
+    let trusted = match validation.trusted.get() {
+        Cas::Mesh { mesh: _, roots } => {
+            CertificateValidationContext { trusted_ca: Some(inline(roots)), ..CertificateValidationContext::default() }
+        }
+        Cas::Domains(domains) => CertificateValidationContext {
+            custom_validator_config: Some(by_trust_domain(domains)),
+            ..CertificateValidationContext::default()
+        },
+    };
+    let context = CertificateValidationContext {
+        match_typed_subject_alt_names: accepted(validation).map(|pattern| san(SanType::Uri, pattern)).collect(),
+        ..trusted
+    };
+    Secret { name: validation.name.to_string(), r#type: Some(secret::Type::ValidationContext(context)) }
 }
 
-/// Root certificates (PEM) by trust domain, sorted: a certificate is verified by the CAs of the domain of its SPIFFE ID.
-pub fn trust_bundle(domains: &[(Arc<str>, Arc<str>)]) -> Secret {
+fn accepted(validation: &Validation) -> impl Iterator<Item = MatchPattern> {
+    let exact = validation.accepted.iter().cloned().map(MatchPattern::Exact);
+    let prefixes: Vec<String> = match validation.trusted.get() {
+        _ if !validation.accepted.is_empty() => Vec::new(),
+        Cas::Mesh { mesh, roots: _ } => vec![names::identity_prefix(mesh)],
+        Cas::Domains(domains) => domains.iter().map(|(domain, _)| names::identity_prefix(domain)).collect(),
+    };
+    exact.chain(prefixes.into_iter().map(MatchPattern::Prefix))
+}
+
+/// A certificate is verified by the CAs of the domain of its SPIFFE ID.
+fn by_trust_domain(domains: &[(Arc<str>, Arc<str>)]) -> TypedExtensionConfig {
     let domain = |(name, roots): &(Arc<str>, Arc<str>)| TrustDomain {
         name: name.to_string(),
         trust_bundle: Some(inline(roots)),
@@ -40,20 +64,13 @@ pub fn trust_bundle(domains: &[(Arc<str>, Arc<str>)]) -> Secret {
         trust_domains: domains.iter().map(domain).collect(),
         ..SpiffeCertValidatorConfig::default()
     };
-    let validator = TypedExtensionConfig {
-        name: "envoy.tls.cert_validator.spiffe".to_owned(),
-        typed_config: Some(any(&validator)),
-    };
-    let context = CertificateValidationContext {
-        custom_validator_config: Some(validator),
-        ..CertificateValidationContext::default()
-    };
-    Secret { name: names::TRUST_BUNDLE.to_owned(), r#type: Some(secret::Type::ValidationContext(context)) }
+    TypedExtensionConfig { name: "envoy.tls.cert_validator.spiffe".to_owned(), typed_config: Some(any(&validator)) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::input::TrustedCas;
     use crate::testing::check;
 
     #[test]
@@ -66,26 +83,60 @@ mod tests {
         check(&secret, expected);
     }
 
+    fn mesh() -> TrustedCas {
+        TrustedCas::new(Cas::Mesh { mesh: "default".into(), roots: "CA".into() })
+    }
+
     #[test]
-    fn root_certificates_of_a_mesh_are_one_secret() {
+    fn any_identity_of_the_mesh_is_accepted_by_its_prefix() {
         let expected = r#"
             name: "mesh_ca:secret:default"
-            validation_context: {trusted_ca: {inline_bytes: Q0E=}}
+            validation_context:
+              trusted_ca: {inline_bytes: Q0E=}
+              match_typed_subject_alt_names: [{san_type: URI, matcher: {prefix: "spiffe://default/"}}]
         "#;
-        check(&authority("default", "CA"), expected);
+        let name = names::validation_secret("default").into();
+        check(&validation(&Validation { name, trusted: mesh(), accepted: Vec::new() }), expected);
+    }
+
+    #[test]
+    fn server_has_one_of_the_expected_identities() {
+        let expected = r#"
+            name: "mesh_ca:secret:default:backend"
+            validation_context:
+              trusted_ca: {inline_bytes: Q0E=}
+              match_typed_subject_alt_names: [{san_type: URI, matcher: {exact: "spiffe://default/backend"}}]
+        "#;
+        let name = names::server_validation_secret("default", "backend").into();
+        let accepted = vec!["spiffe://default/backend".to_owned()];
+        check(&validation(&Validation { name, trusted: mesh(), accepted }), expected);
     }
 
     #[test]
     fn each_trust_domain_has_its_own_roots() {
-        let expected = r#"
-            name: system_trust_bundle
+        let domains: [(Arc<str>, Arc<str>); 2] = [("a.local".into(), "CA".into()), ("default".into(), "CA".into())];
+        let trusted = TrustedCas::new(Cas::Domains(domains.into()));
+        let expected = |matchers: &str| {
+            format!(
+                r#"
+            name: x
             validation_context:
+              match_typed_subject_alt_names: [{matchers}]
               custom_validator_config:
                 name: envoy.tls.cert_validator.spiffe
                 typed_config:
                   "@type": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.SPIFFECertValidatorConfig
-                  trust_domains: [{name: a.local, trust_bundle: {inline_bytes: Q0E=}}]
-        "#;
-        check(&trust_bundle(&[("a.local".into(), "CA".into())]), expected);
+                  trust_domains:
+                  - {{name: a.local, trust_bundle: {{inline_bytes: Q0E=}}}}
+                  - {{name: default, trust_bundle: {{inline_bytes: Q0E=}}}}
+        "#
+            )
+        };
+        let any = r#"{san_type: URI, matcher: {prefix: "spiffe://a.local/"}}, {san_type: URI, matcher: {prefix: "spiffe://default/"}}"#;
+        let one = r#"{san_type: URI, matcher: {exact: "spiffe://a.local/web"}}"#;
+        for (accepted, matchers) in [(vec![], any), (vec!["spiffe://a.local/web".to_owned()], one)] {
+            let secret = validation(&Validation { name: "x".into(), trusted: trusted.clone(), accepted });
+            check(&secret, &expected(matchers));
+        }
     }
 }

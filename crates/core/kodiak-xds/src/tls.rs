@@ -1,26 +1,28 @@
 //! TLS between proxies of a mesh.
+//!
+//! **Invariant:** contexts name secrets and contain no trust: neither CAs nor SPIFFE IDs. A change of trust is a change of
+//! secrets, so listeners and clusters stay as they are, and connections stay open (ADR 021). SPIRE is the exception: the
+//! secrets of its agent have no SPIFFE IDs.
 
+use kodiak_envoy::envoy::config::cluster::v3::cluster::TransportSocketMatch;
 use kodiak_envoy::envoy::config::core::v3::config_source::ConfigSourceSpecifier;
 use kodiak_envoy::envoy::config::core::v3::{
     AggregatedConfigSource, ApiVersion, ConfigSource, DataSource, TransportSocket, data_source, transport_socket,
 };
-use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::common_tls_context::{
-    CombinedCertificateValidationContext, ValidationContextType,
-};
+use kodiak_envoy::envoy::extensions::transport_sockets::raw_buffer::v3::RawBuffer;
+use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::common_tls_context::ValidationContextType;
 use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::subject_alt_name_matcher::SanType;
 use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::tls_parameters::TlsProtocol;
 use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::{
-    self as envoy, CertificateValidationContext, CommonTlsContext, DownstreamTlsContext, SdsSecretConfig,
-    SubjectAltNameMatcher, UpstreamTlsContext,
+    self as envoy, CommonTlsContext, DownstreamTlsContext, SdsSecretConfig, SubjectAltNameMatcher, UpstreamTlsContext,
 };
 use kodiak_envoy::envoy::r#type::matcher::v3::{StringMatcher, string_matcher::MatchPattern};
+use kodiak_envoy::google::protobuf::Struct;
 use kodiak_envoy::{TypeUrl, any};
 use kodiak_model::tls::TlsVersion;
 
-use std::sync::Arc;
-
 use crate::input::{Peer, TlsParameters, TlsSource};
-use crate::{names, spire};
+use crate::{metadata, names, spire};
 
 /// Callers in the mesh send this ALPN: an inbound that also accepts other TLS identifies them by it.
 pub(crate) const ALPN: &str = "kuma";
@@ -28,20 +30,9 @@ pub(crate) const ALPN: &str = "kuma";
 /// Envoy's minimum version by default, and as a client also its maximum.
 const ENVOY_VERSION: TlsVersion = TlsVersion::Tls12;
 
-/// Accepts only callers of the mesh, or of these trust domains.
-pub fn downstream(
-    mesh: &str,
-    source: &TlsSource,
-    trust_domains: &[Arc<str>],
-    versions_and_ciphers: &TlsParameters,
-) -> DownstreamTlsContext {
-    let callers = match source {
-        TlsSource::MeshCa => vec![names::identity_prefix(mesh)],
-        TlsSource::TrustBundle => trust_domains.iter().map(|domain| names::identity_prefix(domain)).collect(),
-        // The agent decides which domains are trusted.
-        TlsSource::Spire(_) => Vec::new(),
-    };
-    let common = mutual(mesh, source, callers.into_iter().map(MatchPattern::Prefix).collect());
+/// Accepts only callers with a certificate of the mesh.
+pub fn downstream(mesh: &str, source: &TlsSource, versions_and_ciphers: &TlsParameters) -> DownstreamTlsContext {
+    let common = mutual(mesh, source, names::validation_secret(mesh));
     DownstreamTlsContext {
         require_client_certificate: Some(true),
         common_tls_context: Some(CommonTlsContext { tls_params: parameters(versions_and_ciphers), ..common }),
@@ -49,14 +40,9 @@ pub fn downstream(
     }
 }
 
-/// Verifies that the server has one of the expected identities.
-pub fn upstream(mesh: &str, peer: &Peer) -> UpstreamTlsContext {
-    let mut expected: Vec<_> = peer.identities.iter().cloned().map(MatchPattern::Exact).collect();
-    // A trust bundle accepts none but the SPIFFE IDs of its domains.
-    if expected.is_empty() && peer.tls == TlsSource::MeshCa {
-        expected.push(MatchPattern::Prefix(names::identity_prefix(mesh)));
-    }
-    let common = mutual(mesh, &peer.tls, expected);
+/// Verifies the server by the validation context `validation`.
+pub fn upstream(validation: String, mesh: &str, peer: &Peer) -> UpstreamTlsContext {
+    let common = mutual(mesh, &peer.tls, validation);
     UpstreamTlsContext {
         sni: peer.sni.clone(),
         common_tls_context: Some(CommonTlsContext {
@@ -89,25 +75,17 @@ fn protocol(version: Option<TlsVersion>) -> TlsProtocol {
     }
 }
 
-fn mutual(mesh: &str, source: &TlsSource, peers: Vec<MatchPattern>) -> CommonTlsContext {
-    let expected = CertificateValidationContext {
-        match_typed_subject_alt_names: peers.into_iter().map(|peer| san(SanType::Uri, peer)).collect(),
-        ..CertificateValidationContext::default()
-    };
-    let (certificate, trusted) = match source {
-        TlsSource::MeshCa => (secret(names::identity_secret(mesh)), secret(names::ca_secret(mesh))),
-        TlsSource::TrustBundle => (secret(names::identity_secret(mesh)), secret(names::TRUST_BUNDLE.to_owned())),
-        TlsSource::Spire(agent) => spire::secrets(agent),
+fn mutual(mesh: &str, source: &TlsSource, validation: String) -> CommonTlsContext {
+    let (certificate, validation) = match source {
+        TlsSource::ControlPlane => {
+            let validation = ValidationContextType::ValidationContextSdsSecretConfig(secret(validation));
+            (secret(names::identity_secret(mesh)), validation)
+        }
+        TlsSource::Spire { agent, accepted } => spire::secrets(agent, accepted),
     };
     CommonTlsContext {
         tls_certificate_sds_secret_configs: vec![certificate],
-        validation_context_type: Some(ValidationContextType::CombinedValidationContext(
-            CombinedCertificateValidationContext {
-                default_validation_context: Some(expected),
-                validation_context_sds_secret_config: Some(trusted),
-                ..CombinedCertificateValidationContext::default()
-            },
-        )),
+        validation_context_type: Some(validation),
         ..CommonTlsContext::default()
     }
 }
@@ -124,6 +102,19 @@ pub(crate) fn socket<M: TypeUrl>(context: &M) -> TransportSocket {
     TransportSocket {
         name: "envoy.transport_sockets.tls".to_owned(),
         config_type: Some(transport_socket::ConfigType::TypedConfig(any(context))),
+    }
+}
+
+/// Endpoints that are called in plain text, beside others with TLS.
+pub(crate) fn plaintext_match() -> TransportSocketMatch {
+    let marked = Struct { fields: [(names::PLAINTEXT.to_owned(), metadata::boolean(true))].into() };
+    TransportSocketMatch {
+        name: "plaintext".to_owned(),
+        r#match: Some(marked),
+        transport_socket: Some(TransportSocket {
+            name: "envoy.transport_sockets.raw_buffer".to_owned(),
+            config_type: Some(transport_socket::ConfigType::TypedConfig(any(&RawBuffer::default()))),
+        }),
     }
 }
 
@@ -152,18 +143,15 @@ mod tests {
     use crate::testing::{at, check};
 
     #[test]
-    fn inbound_accepts_callers_of_its_mesh() {
+    fn inbound_verifies_callers_by_a_secret_with_a_stable_name() {
         check(
-            &downstream("default", &TlsSource::MeshCa, &[], &TlsParameters::default()),
+            &downstream("default", &TlsSource::ControlPlane, &TlsParameters::default()),
             r#"
             require_client_certificate: true
             common_tls_context:
-              combined_validation_context:
-                default_validation_context:
-                  match_typed_subject_alt_names: [{san_type: URI, matcher: {prefix: "spiffe://default/"}}]
-                validation_context_sds_secret_config:
-                  name: "mesh_ca:secret:default"
-                  sds_config: {ads: {}, resource_api_version: V3}
+              validation_context_sds_secret_config:
+                name: "mesh_ca:secret:default"
+                sds_config: {ads: {}, resource_api_version: V3}
               tls_certificate_sds_secret_configs:
               - name: "identity_cert:secret:default"
                 sds_config: {ads: {}, resource_api_version: V3}
@@ -172,21 +160,17 @@ mod tests {
     }
 
     #[test]
-    fn client_verifies_the_servers_identity() {
-        let identities = vec!["spiffe://default/backend".to_owned()];
-        let peer = Peer { sni: "backend{mesh=default,version=v1}".to_owned(), identities, ..Peer::default() };
+    fn client_verifies_servers_by_a_secret_of_the_cluster() {
+        let peer = Peer { sni: "backend{mesh=default,version=v1}".to_owned(), ..Peer::default() };
         check(
-            &upstream("default", &peer),
+            &upstream(names::server_validation_secret("default", "backend"), "default", &peer),
             r#"
             sni: "backend{mesh=default,version=v1}"
             common_tls_context:
               alpn_protocols: [kuma]
-              combined_validation_context:
-                default_validation_context:
-                  match_typed_subject_alt_names: [{san_type: URI, matcher: {exact: "spiffe://default/backend"}}]
-                validation_context_sds_secret_config:
-                  name: "mesh_ca:secret:default"
-                  sds_config: {ads: {}, resource_api_version: V3}
+              validation_context_sds_secret_config:
+                name: "mesh_ca:secret:default:backend"
+                sds_config: {ads: {}, resource_api_version: V3}
               tls_certificate_sds_secret_configs:
               - name: "identity_cert:secret:default"
                 sds_config: {ads: {}, resource_api_version: V3}
@@ -204,36 +188,13 @@ mod tests {
             (None, Some(TlsVersion::Tls11), ["TLSv1_1", "TLSv1_1"]),
         ] {
             let tls_parameters = TlsParameters { min, max, ciphers: vec![cipher] };
-            let server = downstream("default", &TlsSource::MeshCa, &[], &tls_parameters);
-            let client = upstream("default", &Peer { tls_parameters, ..Peer::default() });
+            let server = downstream("default", &TlsSource::ControlPlane, &tls_parameters);
+            let client = upstream(String::new(), "default", &Peer { tls_parameters, ..Peer::default() });
             for made in [at(&server, "/commonTlsContext/tlsParams"), at(&client, "/commonTlsContext/tlsParams")] {
                 assert_eq!(made["tlsMinimumProtocolVersion"], shown[0]);
                 assert_eq!(made["tlsMaximumProtocolVersion"], shown[1]);
                 assert_eq!(made["cipherSuites"][0], cipher);
             }
         }
-    }
-
-    #[test]
-    fn without_identities_any_identity_of_the_mesh_is_accepted() {
-        let context = upstream("default", &Peer { sni: "a".to_owned(), ..Peer::default() });
-        let expected = "/commonTlsContext/combinedValidationContext/defaultValidationContext/matchTypedSubjectAltNames";
-        assert_eq!(at(&context, expected)[0]["matcher"]["prefix"], "spiffe://default/");
-    }
-
-    #[test]
-    fn trust_bundle_accepts_callers_of_its_domains_and_the_expected_server() {
-        let domains = ["a.local".into(), "default".into()];
-        let context = downstream("default", &TlsSource::TrustBundle, &domains, &TlsParameters::default());
-        let root = "/commonTlsContext/combinedValidationContext";
-        let expected = format!("{root}/defaultValidationContext/matchTypedSubjectAltNames");
-        assert_eq!(at(&context, &expected)[0]["matcher"]["prefix"], "spiffe://a.local/");
-        assert_eq!(at(&context, &expected)[1]["matcher"]["prefix"], "spiffe://default/");
-        let secret = format!("{root}/validationContextSdsSecretConfig");
-        assert_eq!(at(&context, &secret)["name"], "system_trust_bundle");
-        let identities = vec!["spiffe://a.local/web".to_owned()];
-        let context = upstream("default", &Peer { identities, tls: TlsSource::TrustBundle, ..Peer::default() });
-        assert_eq!(at(&context, &expected)[0]["matcher"]["exact"], "spiffe://a.local/web");
-        assert_eq!(at(&context, &secret)["name"], "system_trust_bundle");
     }
 }

@@ -36,7 +36,7 @@ use super::{
 /// HTTP/2 flow-control window; Envoy's default is larger still.
 const WINDOW: u32 = 4 * 1024 * 1024;
 
-/// Secrets of a proxy: its certificate and the trust bundle.
+/// Secrets of a proxy beside those of its clusters: its certificate, and the validation context of its inbounds.
 const SECRETS: usize = 2;
 
 /// Settings shared by all proxies.
@@ -64,8 +64,10 @@ struct SimulatedProxy {
     protocol: Protocol,
     services: usize,
     requests: mpsc::UnboundedSender<Bytes>,
+    mtls: bool,
     /// Encoded names of its endpoint subscription.
     names: Vec<u8>,
+    /// Encoded names of its secret subscription.
     secret_names: Vec<u8>,
     /// Resources of services that it has.
     clusters: Seen,
@@ -89,6 +91,8 @@ struct Reading {
     counted: Vec<u64>,
     gone: Vec<u64>,
     clusters: Vec<u8>,
+    /// Encoded names of the secrets of these clusters.
+    secrets: Vec<u8>,
 }
 
 /// Hashes of names. A response may repeat a resource, or remove it, while other proxies arrive.
@@ -109,17 +113,13 @@ pub(super) async fn run(
 ) -> anyhow::Result<()> {
     let (requests, response) = open(shared).await?;
     drop(starting);
-    let mut secret_names = Vec::new();
-    if shared.mtls {
-        write_name(names::identity_secret(MESH).as_bytes(), &mut secret_names);
-        write_name(names::ca_secret(MESH).as_bytes(), &mut secret_names);
-    }
     let mut proxy = SimulatedProxy {
         protocol: shared.protocol,
         services: shared.services,
         requests,
+        mtls: shared.mtls,
         names: Vec::new(),
-        secret_names,
+        secret_names: Vec::new(),
         clusters: Seen::new(),
         assignments: Seen::new(),
         listeners: Seen::new(),
@@ -209,16 +209,20 @@ impl SimulatedProxy {
         let whole = self.protocol == Protocol::StateOfTheWorld;
         if self.reading.type_url == Some(TypeUrl::Cluster) && (whole || !self.clusters.contains(&hash)) {
             write_name(name, &mut self.reading.clusters);
+            if self.mtls {
+                let secret = names::server_validation_secret(MESH, &String::from_utf8_lossy(name));
+                write_name(secret.as_bytes(), &mut self.reading.secrets);
+            }
         }
     }
 
     /// Acknowledges a complete response, and sends the subscriptions that Envoy would send.
     fn take(&mut self, tell: &impl Fn(Event)) -> anyhow::Result<()> {
-        let Reading { type_url, version, nonce, resources, removed, counted, gone, clusters } =
+        let Reading { type_url, version, nonce, resources, removed, counted, gone, clusters, secrets } =
             std::mem::take(&mut self.reading);
         let type_url = type_url.context("response has no type, or one without a subscription")?;
         if !self.served {
-            self.count(type_url, counted, &gone, clusters);
+            self.count(type_url, counted, &gone, (clusters, secrets));
         }
         let repeated = match (self.protocol, type_url) {
             (Protocol::StateOfTheWorld, TypeUrl::Endpoint) => &self.names,
@@ -242,8 +246,14 @@ impl SimulatedProxy {
         Ok(())
     }
 
-    /// Records resources, and subscribes to the endpoints of new clusters.
-    fn count(&mut self, type_url: TypeUrl, counted: Vec<u64>, gone: &[u64], clusters: Vec<u8>) {
+    /// Records resources, and subscribes to the endpoints and secrets of new clusters.
+    fn count(
+        &mut self,
+        type_url: TypeUrl,
+        counted: Vec<u64>,
+        gone: &[u64],
+        (clusters, mut secrets): (Vec<u8>, Vec<u8>),
+    ) {
         let whole = self.protocol == Protocol::StateOfTheWorld;
         let seen = match type_url {
             TypeUrl::Cluster => &mut self.clusters,
@@ -267,16 +277,21 @@ impl SimulatedProxy {
             return;
         }
         self.send(None, TypeUrl::Endpoint, &clusters, &Answered::default());
-        if is_first && !self.secret_names.is_empty() {
-            self.send(None, TypeUrl::Secret, &self.secret_names, &Answered::default());
+        if self.mtls {
+            if is_first || whole {
+                write_name(names::identity_secret(MESH).as_bytes(), &mut secrets);
+                write_name(names::validation_secret(MESH).as_bytes(), &mut secrets);
+            }
+            self.send(None, TypeUrl::Secret, &secrets, &Answered::default());
         }
         if whole {
             self.names = clusters;
+            self.secret_names = secrets;
         }
     }
 
     fn has_all(&self) -> bool {
-        let has_secrets = self.secrets >= SECRETS || self.secret_names.is_empty();
+        let has_secrets = self.secrets >= SECRETS + self.services || !self.mtls;
         self.assignments.len() >= self.services && self.listeners.len() >= self.services && has_secrets
     }
 

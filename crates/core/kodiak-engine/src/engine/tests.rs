@@ -2,6 +2,7 @@
 
 mod access_logs;
 mod addresses;
+mod encryption;
 mod explained;
 mod objects;
 mod patches;
@@ -9,6 +10,7 @@ mod policies;
 mod reachability;
 mod scratch;
 mod traces;
+mod trust;
 mod world;
 
 use std::sync::Arc;
@@ -174,7 +176,8 @@ fn secrets_are_published_with_the_first_reference_to_them() {
     assert_eq!(names(&world, "edge", TypeUrl::Secret), Vec::<String>::new());
     let outcome = world.rollout(world.next_rollout());
     assert!(outcome.proxies.iter().all(|each| each.faults.is_empty()));
-    assert_eq!(names(&world, "edge", TypeUrl::Secret), ["identity_cert:secret:default", "mesh_ca:secret:default"]);
+    let expected = ["identity_cert:secret:default", "mesh_ca:secret:default:backend"];
+    assert_eq!(names(&world, "edge", TypeUrl::Secret), expected, "it has no inbound that verifies callers");
 }
 
 #[test]

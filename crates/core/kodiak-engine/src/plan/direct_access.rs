@@ -7,9 +7,10 @@ use std::{
     sync::Arc,
 };
 
+use kodiak_identity::ServerAccess;
 use kodiak_model::{Protocol, tags};
 use kodiak_xds::{
-    input::{Callee, Carried, DirectAccessCluster, OutboundListener, Peer, Tags},
+    input::{Callee, Carried, DirectAccess as Access, DirectAccessCluster, OutboundListener, Peer, Tags},
     names,
 };
 
@@ -19,6 +20,13 @@ use crate::{
     rules::Rules,
     target::ClusterTarget,
 };
+
+/// Instance at one address.
+#[derive(Clone, Copy)]
+struct Instance<'a> {
+    service: &'a Arc<str>,
+    access: ServerAccess,
+}
 
 /// Listeners at the addresses of all instances, and their key among the outbounds.
 pub(super) fn outbound(
@@ -30,32 +38,49 @@ pub(super) fn outbound(
     // Policies for a service do not apply: its instances may belong to several.
     let merged = rules.for_passthrough();
     let names = from.services.names().filter(|name| direct.includes(name));
-    let services = names.filter_map(|name| Some((name, from.services.get(name)?)));
-    let instances = services.flat_map(|(name, service)| service.addresses().iter().map(move |at| (at, name)));
-    // An address of several services has one listener.
-    let instances: BTreeMap<&(Arc<str>, u32), &Arc<str>> = instances.collect();
-    let listener = |((address, port), service): (&(Arc<str>, u32), &Arc<str>)| OutboundListener {
-        mesh: from.view.name.clone(),
-        name: names::direct_access_listener(address, *port).into(),
-        address: address.to_string(),
-        port: *port,
-        callee: Callee::Service(Arc::new(Tags::from([(tags::SERVICE.to_owned(), service.to_string())]))),
-        cluster: names::DIRECT_ACCESS.into(),
-        protocol: Protocol::Tcp,
-        carried: Carried::Tcp,
-        confs: merged.listener.clone(),
-        facts: merged.facts(&key.facts),
-        backends: Arc::default(),
-        route_names: Arc::default(),
-        bind: false,
-        shape: key.reach.shape(),
+    // An address of several services, or of several Dataplanes, has one listener.
+    let mut instances: BTreeMap<(&Arc<str>, u32), Instance<'_>> = BTreeMap::new();
+    for (name, service) in names.filter_map(|name| Some((name, from.services.get(name)?))) {
+        let irregular = super::accesses(from, service);
+        for (_, address) in service.addresses() {
+            let access = irregular.get(&address).copied().unwrap_or(ServerAccess::Regular);
+            let instance = instances.entry(address).or_insert(Instance { service: name, access });
+            instance.service = name;
+            instance.access = instance.access.min(access);
+        }
+    }
+    let mtls = from.view.calls_with_mtls(&key.certificate);
+    let target = |access| match access {
+        ServerAccess::Plaintext if mtls => ClusterTarget::DirectAccessPlaintext,
+        // A server that is closed is called with mTLS, which it cannot answer: without a listener, the connection would
+        // pass through in plain text.
+        ServerAccess::Plaintext | ServerAccess::Regular | ServerAccess::Closed => ClusterTarget::DirectAccess,
     };
-    let instances = instances.into_iter().filter(|((address, port), _)| !direct.is_own(address, *port));
+    let listener =
+        |((address, port), Instance { service, access }): ((&Arc<str>, u32), Instance<'_>)| OutboundListener {
+            mesh: from.view.name.clone(),
+            name: names::direct_access_listener(address, port).into(),
+            address: address.to_string(),
+            port,
+            callee: Callee::Service(Arc::new(Tags::from([(tags::SERVICE.to_owned(), service.to_string())]))),
+            cluster: target(access).cluster_name(from.view.naming),
+            protocol: Protocol::Tcp,
+            carried: Carried::Tcp,
+            confs: merged.listener.clone(),
+            facts: merged.facts(&key.facts),
+            backends: Arc::default(),
+            route_names: Arc::default(),
+            bind: false,
+            shape: key.reach.shape(),
+        };
+    instances.retain(|(address, port), _| !direct.is_own(address, *port));
+    let targets: BTreeSet<ClusterTarget> =
+        instances.values().map(|each| target(each.access)).chain([ClusterTarget::DirectAccess]).collect();
     let outbound = Outbound {
         target: ClusterTarget::DirectAccess.destination(),
-        listeners: instances.map(listener).collect(),
+        listeners: instances.into_iter().map(listener).collect(),
         records: Vec::new(),
-        cluster_targets: merged.collectors().chain([ClusterTarget::DirectAccess]).collect(),
+        cluster_targets: merged.collectors().chain(targets).collect(),
         backend_refs: BTreeSet::new(),
     };
     (format!("{}:", names::DIRECT_ACCESS).into(), outbound)
@@ -63,13 +88,18 @@ pub(super) fn outbound(
 
 /// Any identity of the mesh is accepted: the listener does not know which instance is called.
 pub(super) fn cluster(key: &ClassKey, from: Sources<'_>) -> Cluster {
-    let peer = || {
-        Arc::new(Peer {
-            tls: from.view.tls_source(&key.certificate),
-            tls_parameters: key.tls_parameters.clone(),
-            ..Peer::default()
-        })
+    let peer =
+        || Peer { tls: key.certificate.source(&[]), tls_parameters: key.tls_parameters.clone(), ..Peer::default() };
+    let access = match () {
+        () if from.view.calls_with_mtls(&key.certificate) => Access::Mtls(Arc::new(peer())),
+        () if from.view.is_cut_off(&key.certificate) => Access::Closed,
+        () => Access::Plaintext,
     };
-    let peer = from.view.calls_with_mtls(&key.certificate).then(peer);
-    Cluster::DirectAccess(DirectAccessCluster { mesh: from.view.name.clone(), peer })
+    Cluster::DirectAccess(DirectAccessCluster { mesh: from.view.name.clone(), name: names::DIRECT_ACCESS, access })
+}
+
+/// Instances without a certificate, while the mesh accepts plain text.
+pub(super) fn plaintext(from: Sources<'_>) -> Cluster {
+    let (mesh, name) = (from.view.name.clone(), names::DIRECT_ACCESS_PLAINTEXT);
+    Cluster::DirectAccess(DirectAccessCluster { mesh, name, access: Access::Plaintext })
 }

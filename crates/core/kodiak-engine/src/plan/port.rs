@@ -103,9 +103,8 @@ pub(super) fn cluster(key: &ClassKey, rules: &Rules, from: Sources<'_>, port_tar
     let port = object.and_then(|object| object.destination.port(&port_target.kri.section));
     let protocol = port.map_or(Protocol::Tcp, |port| port.protocol);
     let merged = object.map(|object| rules.for_port(&object.resource, &port_target.kri.section)).unwrap_or_default();
-    let is_encrypted = object.is_none_or(|object| object.is_encrypted);
-    let mtls = from.view.calls_with_mtls(&key.certificate) && is_encrypted;
-    let (endpoints, peer, upstream) = match object.map(|object| &object.destination.behind) {
+    let mtls = from.view.calls_with_mtls(&key.certificate);
+    let (endpoints, identities, upstream) = match object.map(|object| &object.destination.behind) {
         Some(Behind::External(spec)) if from.view.external == ExternalAccess::Direct => {
             let tls = spec.tls.as_ref().map(|tls| {
                 let mut read = |source: &_| from.identities.source(&mesh, source);
@@ -136,23 +135,24 @@ pub(super) fn cluster(key: &ClassKey, rules: &Rules, from: Sources<'_>, port_tar
         }
         Some(Behind::Service(_) | Behind::MultiZone(_)) | None => {
             let identities = object.map(|object| object.identities.clone()).unwrap_or_default();
+            let object = object.filter(|_| !from.view.is_cut_off(&key.certificate));
             let endpoints = object.map(|object| object.endpoints(&port_target.kri.section)).unwrap_or_default();
             (endpoints, identities, UpstreamProtocol::inside(protocol))
         }
     };
     let sni =
         object.map(|object| names::port_sni(&object.sni_name(), port_target.number, &mesh, object.destination.kind()));
-    let peer = mtls.then(|| {
-        Arc::new(Peer {
-            sni: sni.unwrap_or_default(),
-            identities: peer,
-            tls: from.view.tls_source(&key.certificate),
-            tls_parameters: key.tls_parameters.clone(),
-        })
-    });
     let labels = || object.map(|object| object.labels().clone()).unwrap_or_default();
     let assignment = near(key, &merged, from, name.clone(), (endpoints, &labels));
-    Cluster::Discovered(OutboundCluster { name, mesh, peer, upstream, confs: merged.cluster }, assignment)
+    let some_plaintext = assignment.endpoints.iter().any(|endpoint| endpoint.plaintext);
+    let peer = Peer { sni: sni.unwrap_or_default(), some_plaintext, ..Peer::default() };
+    let peer = mtls.then(|| super::peer(key, from, (&name, identities), peer));
+    let (peer, validation) = peer.unzip();
+    Cluster::Discovered {
+        cluster: OutboundCluster { name, mesh, peer, upstream, confs: merged.cluster },
+        assignment,
+        validation: validation.flatten(),
+    }
 }
 
 /// Endpoints of resources in the local zone always come first.

@@ -15,7 +15,7 @@ use kodiak_model::{
 use kodiak_rollout::Rollout;
 use kodiak_rules::Proxy;
 
-use super::{facts::Seen, unvouched::Unvouched};
+use super::{facts::Seen, uncertified::Uncertified, unvouched::Unvouched};
 
 /// Dataplane of a MeshService, and the observed state of its proxy.
 pub(super) type Member<'a> = (&'a Proxy, Seen);
@@ -43,6 +43,7 @@ pub(super) struct Census {
     service_tags: BTreeSet<String>,
     spiffe_ids: BTreeSet<String>,
     unvouched: Unvouched,
+    uncertified: Uncertified,
 }
 
 impl Census {
@@ -57,8 +58,9 @@ impl Census {
             let known_by = known_by(proxy);
             let admission = proxy.admission.as_deref();
             let vouched = admission.is_none_or(|admission| admission.vouches_for_any(&spec.selector, &known_by));
-            // Who is not vouched for is no endpoint.
-            let ready = vouched && is_ready(spec, &proxy.dataplane);
+            // Who is not vouched for is no endpoint, nor is who could only be called in plain text on a strict mesh.
+            let closed = vouched && census.uncertified.note(rollout, proxy);
+            let ready = vouched && !closed && is_ready(spec, &proxy.dataplane);
             let connected = seen.is_connected(moment.grace, moment.now);
             census.total += 1;
             census.vouched += u32::from(vouched);
@@ -83,9 +85,11 @@ impl Census {
         census
     }
 
-    /// Sets the condition about members whose token does not bind the selected fields.
+    /// Sets the conditions about members that are no endpoints: their token does not bind the selected fields, or they have
+    /// no certificate.
     pub(super) fn report(&self, conditions: &mut Vec<Condition>) {
         self.unvouched.report(conditions);
+        self.uncertified.report(conditions);
     }
 
     pub(super) fn proxies(&self, last: &DataplaneProxies, moment: Moment) -> DataplaneProxies {

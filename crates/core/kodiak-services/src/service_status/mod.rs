@@ -16,6 +16,7 @@ mod population;
 mod tags;
 #[cfg(test)]
 mod tests;
+mod uncertified;
 mod unvouched;
 mod workloads;
 

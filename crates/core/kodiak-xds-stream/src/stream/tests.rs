@@ -26,6 +26,14 @@ fn listeners_and_routes_wait_until_clusters_and_endpoints_are_acknowledged() {
 }
 
 #[test]
+fn endpoints_wait_until_changed_secrets_were_sent() {
+    let mut peer = settled("cds a1 / eds a1 / sds s1");
+    assert_eq!(peer.snapshot("cds a1 / eds a1 / sds s2"), "sds s2");
+    assert_eq!(peer.snapshot("cds a1 / eds a2 / sds s3"), "", "a client does not expect the new endpoint yet");
+    assert_eq!(peer.ack(SDS), "sds s3 / eds a2");
+}
+
+#[test]
 fn client_that_acked_a_listener_may_still_await_its_secrets() {
     let mut peer = delta().with("lds l1 / sds s1");
     peer.ask(LDS, "");

@@ -144,7 +144,7 @@ fn service_cluster_references_endpoints_and_secrets() {
     let mut cluster = crate::outbound::cluster(&outbound);
     let secrets = [
         (TypeUrl::Secret, Arc::from("identity_cert:secret:default")),
-        (TypeUrl::Secret, Arc::from("mesh_ca:secret:default")),
+        (TypeUrl::Secret, Arc::from("mesh_ca:secret:default:backend")),
     ];
     let needs = |endpoints: &str| [vec![(TypeUrl::Endpoint, Arc::from(endpoints))], secrets.to_vec()].concat();
     assert_eq!(Links::of_cluster(&cluster).needs, needs("backend"));

@@ -39,7 +39,6 @@ pub enum MetricsTls {
     Mesh {
         mesh: Arc<str>,
         source: TlsSource,
-        trust_domains: Arc<[Arc<str>]>,
     },
 }
 

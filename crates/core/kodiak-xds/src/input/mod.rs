@@ -15,8 +15,10 @@ use kodiak_policies::{Confs, Entry};
 pub use kodiak_policies::target::{Endpoint, Tags, TlsParameters};
 
 mod metrics;
+mod validation;
 
 pub use metrics::{CollectorListener, Metrics, MetricsListener, MetricsTls};
+pub use validation::{Cas, TrustedCas, Validation};
 
 use crate::dynamic_config::Document;
 
@@ -49,8 +51,6 @@ pub struct Inbound {
     pub accept: InboundTls,
     pub tls: TlsSource,
     pub tls_parameters: TlsParameters,
-    /// Trust domains of the callers that it accepts, sorted. The mesh itself when empty.
-    pub trust_domains: Arc<[Arc<str>]>,
     pub entries: Arc<ByKind<Vec<Entry>>>,
     /// Facts about the proxy that the entries need.
     pub facts: Arc<ProxyFacts>,
@@ -173,16 +173,18 @@ impl UpstreamProtocol {
     }
 }
 
-/// Where a proxy gets its certificate and the CAs that it trusts.
+/// Where a proxy gets its certificate, the CAs that it trusts, and the SPIFFE IDs that it accepts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TlsSource {
-    /// From the control plane; it trusts the CAs of the backends of the mesh.
+    /// Secrets of the control plane. Their names do not depend on their content.
     #[default]
-    MeshCa,
-    /// From the control plane; it trusts CAs by trust domain.
-    TrustBundle,
-    /// From the SPIRE agent beside it.
-    Spire(Arc<SpireAgent>),
+    ControlPlane,
+    /// The SPIRE agent beside it. Its secrets have no SPIFFE IDs, so these are part of the TLS context.
+    Spire {
+        agent: Arc<SpireAgent>,
+        /// Any that the agent trusts when empty. Sorted.
+        accepted: Vec<String>,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -200,10 +202,10 @@ pub struct SpireAgent {
 pub struct Peer {
     /// SNI of the connection.
     pub sni: String,
-    /// SPIFFE IDs, of which the certificate must have one; when empty, any identity of a trusted domain is accepted. Sorted.
-    pub identities: Vec<String>,
     pub tls: TlsSource,
     pub tls_parameters: TlsParameters,
+    /// Whether some endpoints are called in plain text instead.
+    pub some_plaintext: bool,
 }
 
 /// Cluster of a MeshExternalService, without a zone egress.
@@ -268,8 +270,17 @@ impl std::fmt::Debug for ExternalTls {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct DirectAccessCluster {
     pub mesh: Arc<str>,
-    /// Expected identity of the server, with mTLS.
-    pub peer: Option<Arc<Peer>>,
+    pub name: &'static str,
+    pub access: DirectAccess,
+}
+
+/// How instances are called by their own addresses.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum DirectAccess {
+    Plaintext,
+    Mtls(Arc<Peer>),
+    /// Not at all.
+    Closed,
 }
 
 /// Endpoints of a cluster, sorted.

@@ -7,6 +7,7 @@ pub(crate) mod defaults;
 mod faults;
 pub(crate) mod names;
 mod permissions;
+pub(crate) mod trust;
 
 use serde_json::Value;
 
@@ -76,6 +77,12 @@ const NO_DEFAULTS: Deviation = Deviation {
               of weaker policies",
 };
 
+const TRUST_IN_SECRETS: Deviation = Deviation {
+    name: "trust-travels-in-secrets",
+    because: "TLS contexts name secrets that have both the trusted CAs and the SPIFFE IDs of peers, so that a change of trust \
+              changes no listener and no cluster, and closes no connection (ADR 021); compared by content",
+};
+
 const ALL: &[&Deviation] = &[
     &UNKNOWN_FIELDS,
     &LEGACY_NAMES,
@@ -88,6 +95,7 @@ const ALL: &[&Deviation] = &[
     &ONE_URI,
     &NO_TAGS_HEADER,
     &NO_DEFAULTS,
+    &TRUST_IN_SECRETS,
 ];
 
 pub(crate) fn list() {

@@ -14,7 +14,7 @@ use kodiak_envoy::unpack;
 use super::address::{self, Destination};
 use super::answer::Endpoint;
 use super::refusal::{Refusal, refuse_if};
-use super::tls;
+use super::tls::{self, Secrets};
 
 const SOCKET_MATCH: &str = "envoy.transport_socket_match";
 const HTTP_OPTIONS: &str = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
@@ -22,6 +22,7 @@ const HTTP_OPTIONS: &str = "envoy.extensions.upstreams.http.v3.HttpProtocolOptio
 pub(super) struct Clusters {
     clusters: BTreeMap<String, Cluster>,
     assignments: BTreeMap<String, ClusterLoadAssignment>,
+    secrets: Secrets,
 }
 
 impl Clusters {
@@ -29,7 +30,12 @@ impl Clusters {
         Self {
             clusters: clusters.into_iter().map(|cluster| (cluster.name.clone(), cluster)).collect(),
             assignments: assignments.into_iter().map(|one| (one.cluster_name.clone(), one)).collect(),
+            secrets: Secrets::default(),
         }
+    }
+
+    pub(super) fn with_secrets(self, secrets: Secrets) -> Self {
+        Self { secrets, ..self }
     }
 
     /// Endpoints by priority; never an empty list. `subset` is the route's metadata match.
@@ -49,14 +55,14 @@ impl Clusters {
             refuse_if(!options.http_filters.is_empty(), &format!("HTTP filters of cluster {name}"))?;
         }
         let mut endpoints = match discovery(cluster)? {
-            DiscoveryType::Static => of_assignment(cluster, cluster.load_assignment.as_ref(), false)?,
+            DiscoveryType::Static => self.of_assignment(cluster, cluster.load_assignment.as_ref(), false)?,
             DiscoveryType::StrictDns | DiscoveryType::LogicalDns => {
-                of_assignment(cluster, cluster.load_assignment.as_ref(), true)?
+                self.of_assignment(cluster, cluster.load_assignment.as_ref(), true)?
             }
             DiscoveryType::Eds => {
                 let service = cluster.eds_cluster_config.as_ref().map(|config| config.service_name.as_str());
                 let service = service.filter(|service| !service.is_empty()).unwrap_or(name);
-                of_assignment(cluster, self.assignments.get(service), false)?
+                self.of_assignment(cluster, self.assignments.get(service), false)?
             }
             DiscoveryType::OriginalDst => vec![Endpoint {
                 address: to.address.to_owned(),
@@ -66,11 +72,52 @@ impl Clusters {
                 priority: 0,
                 weight: 1,
                 locality_weight: None,
-                tls: tls::upstream(cluster.transport_socket.as_ref())?,
+                tls: tls::upstream(cluster.transport_socket.as_ref(), &self.secrets)?,
             }],
         };
         endpoints.sort_by_key(|endpoint| endpoint.priority);
         if endpoints.is_empty() { Err(Refusal::NoEndpoints(name.to_owned())) } else { Ok(endpoints) }
+    }
+
+    fn of_assignment(
+        &self,
+        cluster: &Cluster,
+        assignment: Option<&ClusterLoadAssignment>,
+        resolved: bool,
+    ) -> Result<Vec<Endpoint>, Refusal> {
+        let mut endpoints = Vec::new();
+        for locality in assignment.into_iter().flat_map(|assignment| &assignment.endpoints) {
+            refuse_if(locality.lb_config.is_some(), "endpoints that a locality does not hold itself")?;
+            for endpoint in locality.lb_endpoints.iter().filter(|endpoint| is_usable(endpoint)) {
+                endpoints.push(self.read(cluster, locality, endpoint, resolved)?);
+            }
+        }
+        Ok(endpoints)
+    }
+
+    fn read(
+        &self,
+        cluster: &Cluster,
+        locality: &LocalityLbEndpoints,
+        endpoint: &LbEndpoint,
+        resolved: bool,
+    ) -> Result<Endpoint, Refusal> {
+        let Some(HostIdentifier::Endpoint(host)) = &endpoint.host_identifier else {
+            return Err(Refusal::unsupported(format!("endpoints of {} by name", cluster.name)));
+        };
+        let (address, port) = address::tcp(host.address.as_ref())
+            .ok_or_else(|| Refusal::unsupported(format!("endpoints of {} that are no TCP sockets", cluster.name)))?;
+        let named = if host.hostname.is_empty() && resolved { address } else { host.hostname.as_str() };
+        Ok(Endpoint {
+            address: address.to_owned(),
+            port,
+            hostname: named.to_owned(),
+            zone: locality.locality.as_ref().map(|locality| locality.zone.clone()).unwrap_or_default(),
+            priority: locality.priority,
+            weight: endpoint.load_balancing_weight.unwrap_or(1),
+            locality_weight: locality.load_balancing_weight,
+            tls: tls::upstream(socket(cluster, endpoint), &self.secrets)?,
+        })
     }
 }
 
@@ -83,50 +130,11 @@ fn discovery(cluster: &Cluster) -> Result<DiscoveryType, Refusal> {
     }
 }
 
-fn of_assignment(
-    cluster: &Cluster,
-    assignment: Option<&ClusterLoadAssignment>,
-    resolved: bool,
-) -> Result<Vec<Endpoint>, Refusal> {
-    let mut endpoints = Vec::new();
-    for locality in assignment.into_iter().flat_map(|assignment| &assignment.endpoints) {
-        refuse_if(locality.lb_config.is_some(), "endpoints that a locality does not hold itself")?;
-        for endpoint in locality.lb_endpoints.iter().filter(|endpoint| is_usable(endpoint)) {
-            endpoints.push(read(cluster, locality, endpoint, resolved)?);
-        }
-    }
-    Ok(endpoints)
-}
-
 fn is_usable(endpoint: &LbEndpoint) -> bool {
     match HealthStatus::try_from(endpoint.health_status) {
         Ok(HealthStatus::Unknown | HealthStatus::Healthy | HealthStatus::Degraded) => true,
         Ok(HealthStatus::Unhealthy | HealthStatus::Draining | HealthStatus::Timeout) | Err(_) => false,
     }
-}
-
-fn read(
-    cluster: &Cluster,
-    locality: &LocalityLbEndpoints,
-    endpoint: &LbEndpoint,
-    resolved: bool,
-) -> Result<Endpoint, Refusal> {
-    let Some(HostIdentifier::Endpoint(host)) = &endpoint.host_identifier else {
-        return Err(Refusal::unsupported(format!("endpoints of {} by name", cluster.name)));
-    };
-    let (address, port) = address::tcp(host.address.as_ref())
-        .ok_or_else(|| Refusal::unsupported(format!("endpoints of {} that are no TCP sockets", cluster.name)))?;
-    let named = if host.hostname.is_empty() && resolved { address } else { host.hostname.as_str() };
-    Ok(Endpoint {
-        address: address.to_owned(),
-        port,
-        hostname: named.to_owned(),
-        zone: locality.locality.as_ref().map(|locality| locality.zone.clone()).unwrap_or_default(),
-        priority: locality.priority,
-        weight: endpoint.load_balancing_weight.unwrap_or(1),
-        locality_weight: locality.load_balancing_weight,
-        tls: tls::upstream(socket(cluster, endpoint))?,
-    })
 }
 
 /// The first transport socket whose match fits the endpoint's metadata, or else that of the cluster.

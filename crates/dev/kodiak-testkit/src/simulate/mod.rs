@@ -36,6 +36,7 @@ use kodiak_envoy::envoy::config::cluster::v3::Cluster;
 use kodiak_envoy::envoy::config::core::v3::TrafficDirection;
 use kodiak_envoy::envoy::config::endpoint::v3::ClusterLoadAssignment;
 use kodiak_envoy::envoy::config::listener::v3::Listener;
+use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::Secret;
 use kodiak_envoy::envoy::service::discovery::v3::DiscoveryResponse;
 use kodiak_xds_stream::{ResourceSet, TypeUrl};
 use prost::Message as _;
@@ -49,23 +50,33 @@ pub use tls::UpstreamTls;
 
 use address::Destination;
 use cluster::Clusters;
+use tls::Secrets;
 
 /// Configuration of one Envoy.
 pub struct SimulatedProxy {
     listeners: Vec<Listener>,
     clusters: Clusters,
+    secrets: Secrets,
 }
 
 impl SimulatedProxy {
     /// Routes are inline in the listeners. Clusters without discovery contain their endpoints.
     pub fn new(listeners: Vec<Listener>, clusters: Vec<Cluster>, assignments: Vec<ClusterLoadAssignment>) -> Self {
-        Self { listeners, clusters: Clusters::new(clusters, assignments) }
+        Self { listeners, clusters: Clusters::new(clusters, assignments), secrets: Secrets::default() }
+    }
+
+    /// The same with the validation contexts that TLS contexts reference.
+    #[must_use]
+    pub fn with_secrets(self, secrets: Vec<Secret>) -> Self {
+        let secrets = Secrets::new(secrets);
+        Self { clusters: self.clusters.with_secrets(secrets.clone()), secrets, ..self }
     }
 
     /// Decodes the resources of a proxy.
     pub fn of(resources: &ResourceSet) -> Result<Self> {
         let listeners = decode(resources, TypeUrl::Listener)?;
-        Ok(Self::new(listeners, decode(resources, TypeUrl::Cluster)?, decode(resources, TypeUrl::Endpoint)?))
+        let proxy = Self::new(listeners, decode(resources, TypeUrl::Cluster)?, decode(resources, TypeUrl::Endpoint)?);
+        Ok(proxy.with_secrets(decode(resources, TypeUrl::Secret)?))
     }
 
     /// A connection of the application to this address.
@@ -100,7 +111,7 @@ impl SimulatedProxy {
         let listener = listener::find(&self.listeners, direction, to)?;
         let inspected = listener::inspect(listener, connection, request.protocol)?;
         let chain = listener::choose(listener, to, &inspected)?;
-        let uris = tls::accept(&listener.name, chain.transport_socket.as_ref(), connection)?;
+        let uris = tls::accept(&listener.name, chain.transport_socket.as_ref(), connection, &self.secrets)?;
         let readable = connection.tls.is_none() || uris.is_some();
         let accepted = filters::Accepted {
             listener: &listener.name,

@@ -1,12 +1,14 @@
 //! TLS, as far as names decide it. Keys and signatures are assumed to be valid.
 
+use std::collections::BTreeMap;
+
 use kodiak_envoy::envoy::config::core::v3::{TransportSocket, transport_socket};
 use kodiak_envoy::envoy::extensions::transport_sockets::raw_buffer::v3::RawBuffer;
 use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::common_tls_context::ValidationContextType;
 use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::subject_alt_name_matcher::SanType;
 use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::{
-    CertificateValidationContext, CommonTlsContext, DownstreamTlsContext, SpiffeCertValidatorConfig,
-    SubjectAltNameMatcher, UpstreamTlsContext,
+    CertificateValidationContext, CommonTlsContext, DownstreamTlsContext, Secret, SpiffeCertValidatorConfig,
+    SubjectAltNameMatcher, UpstreamTlsContext, secret,
 };
 use kodiak_envoy::{TypeUrl, unpack};
 
@@ -38,11 +40,29 @@ impl UpstreamTls {
     }
 }
 
-pub(super) fn upstream(socket: Option<&TransportSocket>) -> Result<Option<UpstreamTls>, Refusal> {
+/// Validation contexts by the name of their secret.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Secrets(BTreeMap<String, CertificateValidationContext>);
+
+impl Secrets {
+    pub(super) fn new(secrets: Vec<Secret>) -> Self {
+        let validation = |Secret { name, r#type }| match r#type {
+            Some(secret::Type::ValidationContext(context)) => Some((name, context)),
+            _ => None,
+        };
+        Self(secrets.into_iter().filter_map(validation).collect())
+    }
+
+    fn get(&self, name: &str) -> Result<&CertificateValidationContext, Refusal> {
+        self.0.get(name).ok_or_else(|| Refusal::unsupported(format!("a TLS context without its secret {name:?}")))
+    }
+}
+
+pub(super) fn upstream(socket: Option<&TransportSocket>, secrets: &Secrets) -> Result<Option<UpstreamTls>, Refusal> {
     let Some(context) = context::<UpstreamTlsContext>(socket)? else { return Ok(None) };
     refuse_if(context.auto_host_sni || context.auto_sni_san_validation, "a server name that follows the host")?;
     let common = context.common_tls_context.unwrap_or_default();
-    let expected = Expected::read(&common)?;
+    let expected = Expected::read(&common, secrets)?;
     Ok(Some(UpstreamTls { sni: context.sni, alpn: common.alpn_protocols, expected }))
 }
 
@@ -51,6 +71,7 @@ pub(super) fn accept<'a>(
     listener: &str,
     socket: Option<&TransportSocket>,
     connection: &'a Connection,
+    secrets: &Secrets,
 ) -> Result<Option<&'a [String]>, Refusal> {
     let Some(context) = context::<DownstreamTlsContext>(socket)? else { return Ok(None) };
     let refuse = |reason: String| Refusal::Handshake { with: listener.to_owned(), reason };
@@ -62,15 +83,16 @@ pub(super) fn accept<'a>(
         let required = context.require_client_certificate == Some(true);
         return if required { Err(refuse("the caller has no certificate".to_owned())) } else { Ok(Some(&[])) };
     }
-    Expected::read(&context.common_tls_context.unwrap_or_default())?.check(&peer.uris)?.map_err(refuse)?;
+    Expected::read(&context.common_tls_context.unwrap_or_default(), secrets)?.check(&peer.uris)?.map_err(refuse)?;
     Ok(Some(&peer.uris))
 }
 
 impl Expected {
     #[allow(deprecated, reason = "Envoy still takes the older forms")]
-    fn read(common: &CommonTlsContext) -> Result<Self, Refusal> {
+    fn read(common: &CommonTlsContext, secrets: &Secrets) -> Result<Self, Refusal> {
         let context = match &common.validation_context_type {
-            None | Some(ValidationContextType::ValidationContextSdsSecretConfig(_)) => return Ok(Self::default()),
+            None => return Ok(Self::default()),
+            Some(ValidationContextType::ValidationContextSdsSecretConfig(secret)) => Some(secrets.get(&secret.name)?),
             Some(ValidationContextType::ValidationContext(context)) => Some(context),
             Some(ValidationContextType::CombinedValidationContext(combined)) => {
                 combined.default_validation_context.as_ref()

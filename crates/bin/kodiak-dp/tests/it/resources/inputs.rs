@@ -9,9 +9,9 @@ use kodiak_model::{InboundTls, Protocol};
 use kodiak_policies::passthrough::{IpRange, OutsideDestination, PassthroughMatch, PassthroughProtocol};
 use kodiak_xds::bootstrap::{Bootstrap, ControlPlane, XdsProtocol};
 use kodiak_xds::input::{
-    Admin, AdminCertificate, AdminEndpoint, Assignment, Callee, Carried, DnsRecord, DnsTable, DynamicConfig, Endpoint,
-    Identity, Inbound, OutboundCluster, OutboundListener, Peer, ProbeEndpoint, Probes, Shape, Tags, TlsParameters,
-    TlsSource, UpstreamProtocol,
+    Admin, AdminCertificate, AdminEndpoint, Assignment, Callee, Carried, Cas, DnsRecord, DnsTable, DynamicConfig,
+    Endpoint, Identity, Inbound, OutboundCluster, OutboundListener, Peer, ProbeEndpoint, Probes, Shape, Tags,
+    TlsParameters, TlsSource, TrustedCas, UpstreamProtocol, Validation,
 };
 use kodiak_xds::node::{NodeMetadata, features};
 use kodiak_xds::{dns, names};
@@ -92,9 +92,8 @@ pub(super) fn inbound(protocol: Protocol, port: u32, accept: InboundTls, shape: 
         protocol,
         tags: tags("web"),
         accept,
-        tls: TlsSource::MeshCa,
+        tls: TlsSource::ControlPlane,
         tls_parameters: TlsParameters::default(),
-        trust_domains: Arc::default(),
         entries: Arc::default(),
         facts: Arc::default(),
         shape,
@@ -124,13 +123,26 @@ pub(super) fn service(name: &str, mtls: bool) -> OutboundCluster {
     OutboundCluster {
         name: name.into(),
         mesh: "default".into(),
-        peer: mtls.then(|| {
-            let identities = vec![names::service_identity("default", name)];
-            Arc::new(Peer { sni: names::sni(&tags(name), "default"), identities, ..Peer::default() })
-        }),
+        peer: mtls.then(|| Arc::new(Peer { sni: names::sni(&tags(name), "default"), ..Peer::default() })),
         upstream: UpstreamProtocol::Proxy,
         confs: Arc::default(),
     }
+}
+
+/// Of the inbounds of a proxy.
+pub(super) fn callers(made: &Certificates) -> Validation {
+    validation(made, names::validation_secret("default"), Vec::new())
+}
+
+/// Of the cluster of a service.
+pub(super) fn servers(name: &str, made: &Certificates) -> Validation {
+    let accepted = vec![names::service_identity("default", name)];
+    validation(made, names::server_validation_secret("default", name), accepted)
+}
+
+fn validation(made: &Certificates, name: String, accepted: Vec<String>) -> Validation {
+    let trusted = TrustedCas::new(Cas::Mesh { mesh: "default".into(), roots: made.authority.as_str().into() });
+    Validation { name: name.into(), trusted, accepted }
 }
 
 pub(super) fn assignment(cluster: &str) -> Assignment {

@@ -40,9 +40,11 @@ fn with(mut bootstrap: Bootstrap, listeners: Vec<Listener>, clusters: Vec<Cluste
     let resources = bootstrap.static_resources.get_or_insert_default();
     let StaticResources { listeners: all_listeners, clusters: all_clusters, secrets: all_secrets } = resources;
     all_listeners.extend(listeners);
+    let services = clusters.iter().map(|cluster| inputs::servers(&cluster.name, made));
+    let validations = services.chain([inputs::callers(made)]);
+    all_secrets.extend(validations.map(|validation| secrets::validation(&validation)));
     all_clusters.extend(clusters);
     all_secrets.push(secrets::identity("default", &made.identity()));
-    all_secrets.push(secrets::authority("default", &made.authority));
     let mut json = to_json(&bootstrap).unwrap();
     take_secrets_from_bootstrap(&mut json);
     from_json(&json).unwrap()

@@ -120,6 +120,17 @@ impl Dataplane {
         dataplane.labelled("kuma.io/workload", name).stored()
     }
 
+    /// Another instance of the same service.
+    pub(crate) fn named(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.name);
+        self
+    }
+
+    pub(crate) fn unlabelled(mut self) -> Self {
+        self.labels = json!({});
+        self
+    }
+
     pub(crate) fn labelled(mut self, key: &str, value: &str) -> Self {
         self.labels[key] = json!(value);
         self

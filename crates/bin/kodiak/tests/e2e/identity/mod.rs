@@ -1,9 +1,11 @@
 //! Certificates of MeshIdentities: proxies move between identities under load, and wrong identities are refused.
 
 mod flows;
+mod kept;
 mod keys;
 mod refused;
 mod spire;
+mod unlabelled;
 
 use std::{
     collections::BTreeSet,
@@ -75,10 +77,22 @@ impl Bed {
     pub(crate) async fn until_expected(&self, id: &str) {
         eventually(&format!("clients expect {id}"), async || {
             let service = self.mesh.mesh_service("api").await.unwrap_or_default();
-            let dump = self.web.admin("/config_dump?resource=dynamic_active_clusters").await?.text;
+            let dump = self.web.admin("/config_dump?resource=dynamic_active_secrets").await?.text;
             expect(service["spec"]["identities"].to_string().contains(id) && dump.contains(id), service)
         })
         .await;
+        self.until_settled().await;
+    }
+
+    /// Until both proxies trust CAs of this trust domain, and the rollout is over.
+    pub(crate) async fn until_trusted(&self, trust_domain: &str) {
+        for sidecar in [&self.web, &self.api] {
+            eventually(&format!("{} trusts {trust_domain}", sidecar.dataplane.name), async || {
+                let dump = sidecar.admin("/config_dump?resource=dynamic_active_secrets").await?.text;
+                expect(dump.contains(&format!("spiffe://{trust_domain}/")), &sidecar.dataplane.name)
+            })
+            .await;
+        }
         self.until_settled().await;
     }
 

@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{Engine, EngineChange, EngineSettings, Stats, redacted};
 
+const SECRET: &str = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret";
 const NEW: &str = "backend__default_default_msvc_8080";
 
 fn mode(world: &mut World, mode: &str) -> crate::Outcome {
@@ -72,7 +73,9 @@ fn member_without_a_vouching_token_is_neither_an_endpoint_nor_accepted() {
     let payments = "payments__default_default_msvc_8080";
     let one = addresses(&world, "all", payments);
     assert_eq!(one.len(), 1);
-    let accepts_web = |world: &World| cluster(world, "all", payments).to_string().contains("spiffe://default/web");
+    let secret = format!("mesh_ca:secret:default:{payments}");
+    let accepts_web =
+        |world: &World| config(world, "all")[SECRET][&secret].to_string().contains("spiffe://default/web");
     let bound = |labels: &[&str]| Admission {
         tags: ["kuma.io/service".to_owned()].into(),
         labels: labels.iter().map(|label| (*label).to_owned()).collect(),
@@ -272,8 +275,9 @@ fn clients_accept_identities_of_the_spec_and_of_current_members() {
     world.object(BackendKind::MeshService, "backend", Some(service));
     let socket = &cluster(&world, "all", NEW)["transportSocket"]["typedConfig"];
     assert_eq!(socket["sni"], "a601e0c00295a9fbe.backend.8080.default.ms");
-    let expected = &socket["commonTlsContext"]["combinedValidationContext"]["defaultValidationContext"];
-    let expected = expected["matchTypedSubjectAltNames"].as_array().unwrap();
+    let secret = socket["commonTlsContext"]["validationContextSdsSecretConfig"]["name"].as_str().unwrap();
+    let secret = &config(&world, "all")[SECRET][secret];
+    let expected = secret["validationContext"]["matchTypedSubjectAltNames"].as_array().unwrap();
     let expected: Vec<&Value> = expected.iter().map(|each| &each["matcher"]["exact"]).collect();
     assert_eq!(expected, ["spiffe://default/backend", "spiffe://elsewhere/backend"]);
 }

@@ -177,8 +177,8 @@ fn change_costs_the_clients_that_it_affects() {
     let awaited: Vec<_> = world.engine.awaited().collect();
     let (key, revision) = awaited[0].clone();
     let granted = world.apply(EngineChange::Acknowledged { key, revision });
-    // Its listener, its cluster and its endpoints.
-    assert_eq!(granted.stats, Stats { encoded: 3, woken: 1 });
+    // Its listener, its cluster and its endpoints, and the secret of the cluster.
+    assert_eq!(granted.stats, Stats { encoded: 4, woken: 1 });
     let endpoint = world.dataplane("x-2", dataplane("x-2", &[inbound(80, "x", "http")], &[]));
     assert_eq!(endpoint.stats, Stats { encoded: 1, woken: 1 });
     let unrelated = world.dataplane("y-2", dataplane("y-2", &[inbound(80, "y", "http")], &[]));

@@ -133,9 +133,20 @@ impl World {
         self.apply(EngineChange::Rollout { mesh: MESH.into(), rollout })
     }
 
+    pub(super) fn current_rollout(&self) -> Option<Rollout> {
+        self.rollout.clone()
+    }
+
+    /// Last step of the rollout.
+    pub(super) fn target(&self) -> Rollout {
+        let mesh = self.mesh.as_deref().expect("the mesh is set");
+        Rollout::target(&serde_json::from_str(mesh).unwrap(), &self.identities)
+    }
+
     /// The next rollout step, if the mesh is not at its target.
     pub(super) fn next_rollout(&self) -> Option<Rollout> {
-        let target = Rollout::target(&serde_json::from_str(self.mesh.as_deref()?).unwrap(), &self.identities);
+        self.mesh.as_ref()?;
+        let target = self.target();
         match &self.rollout {
             None => Some(target),
             Some(current) => current.next(&target, false).map(|(_, next)| next),

@@ -1,6 +1,7 @@
 //! Conditions about conflicts of generated MeshServices, and about services that cannot be called.
 
-use kodiak_model::{Condition, kinds::mesh_external_service::MeshExternalServiceStatus};
+use kodiak_model::{Condition, InboundTls, kinds::mesh_external_service::MeshExternalServiceStatus};
+use kodiak_rollout::{AppliedIdentity, AppliedProvider, Issuers, Selector};
 
 use super::*;
 
@@ -79,4 +80,38 @@ fn external_service_with_faulty_tls_says_so() {
     kept.put(&key, &json!({}), with(None));
     kept.settle();
     assert_eq!(conditions(&kept), [""; 0]);
+}
+
+#[test]
+fn members_without_a_certificate_are_named_where_the_mesh_refuses_plain_text() {
+    let mut kept = Kept::new();
+    let selector = json!({ "dataplaneLabels": { "matchLabels": { "app": "web" } } });
+    let ports = json!([{ "port": 80, "targetPort": 80 }]);
+    kept.put_service("web", &json!({}), &json!({ "selector": selector, "ports": ports }));
+    kept.dataplane_with("a", &serves(&[("web", 80)]), &json!({ "app": "web", "id": "yes", "kuma.io/workload": "a" }));
+    kept.dataplane_with("b", &serves(&[("web", 80)]), &json!({ "app": "web" }));
+    kept.seen("a", ONLINE);
+    kept.seen("b", ONLINE);
+    let identity = AppliedIdentity {
+        name: "all".into(),
+        trust_domain: "demo".into(),
+        selector: Selector([("id".to_owned(), "yes".to_owned())].into()),
+        provider: Some(AppliedProvider::Bundled { ca: "ca".into(), seconds: 60 }),
+        ..AppliedIdentity::default()
+    };
+    let issuers = Issuers { signer: None, identities: vec![identity.into()] };
+    let at = |accept| Rollout { accept, call: true, issuers: issuers.clone(), ..Rollout::default() };
+    kept.mesh_at(MeshServicesMode::Exclusive, true, at(InboundTls::Permissive));
+    kept.settle();
+    assert_eq!((kept.world.counts("web"), kept.world.status("web").conditions.len()), ([2, 2, 2], 0));
+    kept.mesh_at(MeshServicesMode::Exclusive, true, at(InboundTls::Strict));
+    kept.settle();
+    let expected = "MembersHaveCertificates False NoCertificate: Dataplanes \"b\" get no certificate from a MeshIdentity, and \
+                    the mesh refuses plain text; they are not called. Add the labels that a MeshIdentity selects and \
+                    uses, or enable an mTLS backend of the Mesh.";
+    assert_eq!(shown(&kept.world.status("web").conditions), [expected]);
+    assert_eq!(kept.world.counts("web"), [2, 1, 2], "it is not healthy here, as it is not called");
+    kept.dataplane_with("b", &serves(&[("web", 80)]), &json!({ "app": "web", "id": "yes", "kuma.io/workload": "b" }));
+    kept.settle();
+    assert_eq!(kept.world.status("web").conditions, []);
 }

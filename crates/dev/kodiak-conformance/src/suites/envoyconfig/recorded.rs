@@ -33,6 +33,7 @@ pub(super) fn differences(expected: Value, found: Value) -> anyhow::Result<Strin
     }
     // The recordings are normalized already, except for the placeholders of secrets.
     for config in [&mut expected.before, &mut expected.after, &mut found.before, &mut found.after] {
+        deviations::trust::inlined(config);
         normal::config(config);
     }
     let Answer { before, after, .. } = &mut expected;

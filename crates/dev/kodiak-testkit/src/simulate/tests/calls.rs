@@ -6,10 +6,10 @@ use kodiak_model::policy::Conf;
 use kodiak_model::{InboundTls, Protocol};
 use kodiak_policies::{Entry, Source};
 use kodiak_xds::input::{
-    Assignment, Callee, Carried, Endpoint, Inbound, OutboundCluster, OutboundListener, OutsideTraffic, Passthrough,
-    Peer, Shape, Tags, TlsParameters, TlsSource, UpstreamProtocol,
+    Assignment, Callee, Carried, Cas, Endpoint, Inbound, OutboundCluster, OutboundListener, OutsideTraffic,
+    Passthrough, Peer, Shape, Tags, TlsParameters, TlsSource, TrustedCas, UpstreamProtocol, Validation,
 };
-use kodiak_xds::{encode, endpoints, inbound, names, outbound, passthrough};
+use kodiak_xds::{encode, endpoints, inbound, names, outbound, passthrough, secrets};
 use kodiak_xds_stream::{ResourceSet, TypeUrl};
 use serde_json::json;
 
@@ -20,6 +20,12 @@ const SHAPE: Shape = Shape { transparent: true, reuse_port: true, ipv6: false };
 
 fn tags(service: &str) -> Tags {
     Tags::from([("kuma.io/service".to_owned(), service.to_owned())])
+}
+
+fn insert_validation(resources: &mut ResourceSet, name: String, accepted: Vec<String>) {
+    let trusted = TrustedCas::new(Cas::Mesh { mesh: "default".into(), roots: "CA".into() });
+    let secret = secrets::validation(&Validation { name: name.into(), trusted, accepted });
+    resources.insert(TypeUrl::Secret, encode(&secret.name, &secret));
 }
 
 fn insert_passthrough(resources: &mut ResourceSet) {
@@ -64,10 +70,7 @@ fn caller(protocol: Protocol, mtls: bool) -> SimulatedProxy {
     let cluster = outbound::cluster(&OutboundCluster {
         name: "backend".into(),
         mesh: "default".into(),
-        peer: mtls.then(|| {
-            let identities = vec![names::service_identity("default", "backend")];
-            Arc::new(Peer { sni: names::sni(&tags("backend"), "default"), identities, ..Peer::default() })
-        }),
+        peer: mtls.then(|| Arc::new(Peer { sni: names::sni(&tags("backend"), "default"), ..Peer::default() })),
         upstream: UpstreamProtocol::Proxy,
         confs: Arc::default(),
     });
@@ -90,6 +93,8 @@ fn caller(protocol: Protocol, mtls: bool) -> SimulatedProxy {
     resources.insert(TypeUrl::Listener, encode(&listener.name, &listener));
     resources.insert(TypeUrl::Cluster, encode(&cluster.name, &cluster));
     resources.insert(TypeUrl::Endpoint, encode(&assignment.cluster_name, &assignment));
+    let accepted = vec![names::service_identity("default", "backend")];
+    insert_validation(&mut resources, names::server_validation_secret("default", "backend"), accepted);
     SimulatedProxy::of(&resources).unwrap()
 }
 
@@ -111,15 +116,15 @@ fn callee(protocol: Protocol, accept: InboundTls) -> SimulatedProxy {
         protocol,
         tags: tags("backend"),
         accept,
-        tls: TlsSource::MeshCa,
+        tls: TlsSource::ControlPlane,
         tls_parameters: TlsParameters::default(),
-        trust_domains: Arc::default(),
         entries: Arc::new([("MeshTrafficPermission", vec![only_web])].into()),
         facts: Arc::default(),
         shape: SHAPE,
     };
     let (listener, cluster) = (inbound::listener(&input), inbound::cluster(&input));
     let mut resources = ResourceSet::default();
+    insert_validation(&mut resources, names::validation_secret("default"), Vec::new());
     insert_passthrough(&mut resources);
     resources.insert(TypeUrl::Listener, encode(&listener.name, &listener));
     resources.insert(TypeUrl::Cluster, encode(&cluster.name, &cluster));
