@@ -175,13 +175,12 @@ impl Writer {
             let Updated { key, snapshot, faults, rollout, issued } = updated;
             self.expiries.issued(&key, issued.as_ref());
             self.registry.issued(&key, issued.as_ref().map(certificate).unwrap_or_default());
-            match snapshot {
-                Some(snapshot) if faults.is_empty() => self.registry.publish(&key, snapshot, rollout),
-                _ => {
-                    tracing::warn!(proxy = %key, faults = faults.join("; "), "snapshot is invalid, proxy stays on its last good configuration");
-                    self.metrics.snapshot_invalid();
-                    self.registry.fault(&key, faults);
-                }
+            if !faults.is_empty() {
+                tracing::warn!(proxy = %key, faults = faults.join("; "), "resources failed validation, proxy stays on their last good version");
+                self.metrics.snapshot_invalid();
+            }
+            if let Some(snapshot) = snapshot {
+                self.registry.publish(&key, snapshot, rollout, faults);
             }
         }
     }

@@ -65,6 +65,8 @@ pub(crate) enum Part {
 struct Outbound {
     target: Target,
     groups: Vec<Group>,
+    /// Before modifications. Empty without modifications.
+    generated: Vec<(Origin, Group)>,
     records: Vec<DnsRecord>,
     cluster_targets: BTreeSet<ClusterTarget>,
     backend_refs: BTreeSet<PortRef>,
@@ -77,6 +79,8 @@ struct ClusterState {
     /// The number of outbounds that reference it.
     references: usize,
     groups: Vec<Group>,
+    /// Before modifications, with endpoints that no cluster uses after them. Empty without modifications.
+    generated: Vec<(Origin, Group)>,
 }
 
 #[derive(Clone, Default)]
@@ -98,6 +102,18 @@ impl Class {
     /// A copy for other proxies.
     pub(crate) fn without_members(&self) -> Self {
         Self { members: BTreeSet::new(), ..self.clone() }
+    }
+
+    /// All its resources.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = &Group> {
+        let of_clusters = self.clusters.values().flat_map(|cluster| &cluster.groups);
+        self.outbounds.values().flat_map(|outbound| &outbound.groups).chain(of_clusters)
+    }
+
+    /// All its resources before modifications. Empty without modifications.
+    pub(crate) fn generated(&self) -> impl Iterator<Item = &(Origin, Group)> {
+        let of_clusters = self.clusters.values().flat_map(|cluster| &cluster.generated);
+        self.outbounds.values().flat_map(|outbound| &outbound.generated).chain(of_clusters)
     }
 
     /// Targets that it calls, or would call if they existed. `None`: any target may be one of them.
@@ -138,23 +154,30 @@ impl Class {
         }
         let mut new_outbounds = Vec::new();
         for (name, plan::Outbound { target, listeners, records, cluster_targets, backend_refs }) in wanted {
-            let listen = |listener: &OutboundListener| {
+            let mut generated = Vec::new();
+            let mut listen = |listener: &OutboundListener| {
                 let group = cache.listeners.get(listener, |input| vec![build_listener(&outbound::listener(input))]);
                 let is_direct = [names::DIRECT_ACCESS, names::DIRECT_ACCESS_PLAINTEXT].contains(&&*listener.cluster);
                 let origin = if is_direct { Origin::DirectAccess } else { Origin::Outbound };
+                if key.patches.is_some() {
+                    generated.push((origin, group.clone()));
+                }
                 cache.patched.get(key.patches.as_ref(), origin, group)
             };
             let new = Outbound {
                 target,
-                groups: listeners.iter().map(listen).collect(),
+                groups: listeners.iter().map(&mut listen).collect(),
+                generated,
                 records,
                 cluster_targets,
                 backend_refs,
             };
             let old = self.outbounds.get(&name);
             let known = old.map_or(&[][..], |old| &old.records);
-            let same_references = old
-                .is_some_and(|old| old.cluster_targets == new.cluster_targets && old.backend_refs == new.backend_refs);
+            let same_generated = old.is_some_and(|old| same_generated(&old.generated, &new.generated));
+            let same_references = old.is_some_and(|old| {
+                same_generated && old.cluster_targets == new.cluster_targets && old.backend_refs == new.backend_refs
+            });
             if same_references && old.is_some_and(|old| same_groups(&old.groups, &new.groups)) && known == new.records {
                 continue;
             }
@@ -218,8 +241,9 @@ impl Class {
                 self.drop_cluster(&name);
                 continue;
             }
-            let groups = build(&plan::cluster(key, &rules, from, &state.target), key.patches.as_ref(), cache);
-            if same_groups(&state.groups, &groups) {
+            let planned = plan::cluster(key, &rules, from, &state.target);
+            let (groups, generated) = build(&planned, key.patches.as_ref(), cache);
+            if same_groups(&state.groups, &groups) && same_generated(&state.generated, &generated) {
                 continue;
             }
             changed = true;
@@ -228,6 +252,7 @@ impl Class {
             self.insert_groups((Part::Cluster, &name), &groups);
             if let Some(state) = self.clusters.get_mut(&name) {
                 state.groups = groups;
+                state.generated = generated;
             }
         }
         changed
@@ -249,6 +274,7 @@ impl Class {
                 target: cluster_target.clone(),
                 references: 0,
                 groups: Vec::new(),
+                generated: Vec::new(),
             });
             state.references += 1;
             // A port that was renamed may keep the name of its cluster.
@@ -362,9 +388,8 @@ impl Class {
             faults.retain(|fault| !matches!(fault, Fault::Dangling { .. }));
             !faults.is_empty()
         });
-        let groups = self.outbounds.values().flat_map(|outbound| &outbound.groups);
-        let groups = groups.chain(self.clusters.values().flat_map(|cluster| &cluster.groups));
-        let needs = groups
+        let needs = self
+            .groups()
             .flat_map(|group| group.iter())
             .flat_map(|built| built.links.needs.iter().map(move |need| (built, need)));
         let missing = needs
@@ -380,8 +405,12 @@ impl Class {
     }
 }
 
-/// Resources of a cluster, and of its endpoints if they are discovered by EDS.
-fn build(planned: &plan::Cluster, patches: Option<&Arc<ProxyPatches>>, cache: &mut Cache) -> Vec<Group> {
+/// Resources of a cluster, and of its endpoints if they are discovered by EDS. The second are those before modifications.
+fn build(
+    planned: &plan::Cluster,
+    patches: Option<&Arc<ProxyPatches>>,
+    cache: &mut Cache,
+) -> (Vec<Group>, Vec<(Origin, Group)>) {
     let (origin, group) = match planned {
         plan::Cluster::Discovered { cluster, .. } => {
             (Origin::Outbound, cache.clusters.get(cluster, |input| vec![build_cluster(&outbound::cluster(input))]))
@@ -398,6 +427,10 @@ fn build(planned: &plan::Cluster, patches: Option<&Arc<ProxyPatches>>, cache: &m
             (Origin::Outbound, cache.external.get(cluster, |input| vec![build_cluster(&external::cluster(input))]))
         }
     };
+    let mut generated = Vec::new();
+    if patches.is_some() {
+        generated.push((origin, group.clone()));
+    }
     let mut groups = vec![cache.patched.get(patches, origin, group)];
     if let plan::Cluster::Discovered { assignment, validation, .. } = planned {
         let endpoints =
@@ -412,10 +445,13 @@ fn build(planned: &plan::Cluster, patches: Option<&Arc<ProxyPatches>>, cache: &m
             let mut needs = clusters.iter().flat_map(|group| group.iter()).flat_map(|built| &built.links.needs);
             needs.any(|(type_url, name)| *type_url == built.type_url && *name == built.encoded.name)
         };
-        let parts = [endpoints].into_iter().chain(secret);
-        groups.extend(parts.filter(|group| patches.is_none() || group.iter().any(needs)));
+        let parts: Vec<Group> = [endpoints].into_iter().chain(secret).collect();
+        if patches.is_some() {
+            generated.extend(parts.iter().map(|group| (origin, group.clone())));
+        }
+        groups.extend(parts.into_iter().filter(|group| patches.is_none() || group.iter().any(needs)));
     }
-    groups
+    (groups, generated)
 }
 
 /// Whether one of the groups has a resource.
@@ -426,6 +462,10 @@ fn has(groups: &[Group], (type_url, name): &(TypeUrl, Arc<str>)) -> bool {
 
 pub(crate) fn address_clash(resource: &Arc<str>, other: &Arc<str>, address: &str) -> Fault {
     Fault::Clash { resource: resource.clone(), other: other.clone(), address: address.to_owned() }
+}
+
+fn same_generated(old: &[(Origin, Group)], new: &[(Origin, Group)]) -> bool {
+    old.len() == new.len() && old.iter().zip(new).all(|((_, old), (_, new))| Arc::ptr_eq(old, new))
 }
 
 /// Compares pointers: the cache returns the same group for the same input.

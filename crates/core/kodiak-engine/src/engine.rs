@@ -61,13 +61,20 @@ pub struct Outcome {
 #[derive(Debug)]
 pub struct Updated {
     pub key: ProxyKey,
-    /// The last good configuration.
+    /// Its configuration. `None` without a Mesh or a Dataplane.
     pub snapshot: Option<Arc<Snapshot>>,
-    /// Why the newest configuration failed validation. Empty if it is published.
+    /// Why resources failed validation. The snapshot has last good versions of them, or does not have them.
     pub faults: Vec<String>,
     /// Token of the mTLS rollout step that the proxy acknowledges with its snapshot.
     pub rollout: Arc<str>,
     pub issued: Option<Issued>,
+}
+
+impl Updated {
+    /// Whether the snapshot is of this revision. Otherwise only the faults of the proxy changed.
+    fn is_published(&self, revision: u64) -> bool {
+        self.snapshot.as_ref().is_some_and(|snapshot| snapshot.revision == revision)
+    }
 }
 
 /// Certificate issued to a proxy.
@@ -135,11 +142,12 @@ impl Engine {
         }
         self.cache.sweep();
         outcome.stats.encoded = self.cache.encoded() - before;
-        outcome.stats.woken = outcome.proxies.iter().filter(|updated| updated.faults.is_empty()).count() as u64;
+        outcome.stats.woken =
+            outcome.proxies.iter().filter(|updated| updated.is_published(self.revision)).count() as u64;
         outcome
     }
 
-    /// The last good configuration of a connected proxy.
+    /// The configuration of a connected proxy.
     pub fn snapshot(&self, key: &ProxyKey) -> Option<Arc<Snapshot>> {
         self.meshes.get(&key.mesh)?.proxies.get(&key.name)?.snapshot.clone()
     }

@@ -11,12 +11,15 @@
 //! [`engine`].
 //!
 //! **Invariant:** pure: the clock, keys and connections are arguments.
-//! **Invariant:** incremental equals from scratch: snapshots depend on the current state, not on the changes before it.
+//! **Invariant:** incremental equals from scratch: snapshots depend on the current state, not on the changes before it. The
+//! one exception are resources that take part in a fault: they depend on the last good state, too (`fallback`).
 //! **Invariant:** an [`Outcome`] has a proxy only if its snapshot or its faults changed.
-//! **Invariant:** a snapshot that fails validation is not published; the last good one stays.
+//! **Invariant:** a published snapshot has no faults. A resource that fails validation stays at a version without them, or
+//! is left out; all others are sent, and permissions of inbound listeners are always the current ones.
 
 #![deny(clippy::disallowed_methods)]
 
+mod assemble;
 mod cache;
 mod change;
 mod class;
@@ -27,6 +30,7 @@ pub mod difference;
 mod dirty_set;
 pub mod engine;
 mod entries;
+mod fallback;
 mod hostnames;
 mod identity;
 mod leaf;

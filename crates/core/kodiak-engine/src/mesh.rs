@@ -31,7 +31,7 @@ use crate::{
     objects::{ObjectKey, Objects},
     permitted::Permitted,
     plan::Sources,
-    proxy::{EngineProxy, Stale, Subject, Trimmed},
+    proxy::{EngineProxy, LastGood, Stale, Subject, Trimmed},
     proxy_facts,
     rules::{self, Lists, Rules},
     services::Services,
@@ -71,6 +71,8 @@ pub(crate) struct Mesh {
     hostnames: Option<Hostnames>,
     patches: PatchLists,
     pub(crate) proxies: BTreeMap<Arc<str>, EngineProxy>,
+    /// Of Dataplanes whose proxies had faults when they disconnected.
+    last_good: BTreeMap<Arc<str>, LastGood>,
     dirty: DirtySet,
 }
 
@@ -109,6 +111,7 @@ impl Mesh {
             hostnames: None,
             patches: PatchLists::default(),
             proxies: BTreeMap::new(),
+            last_good: BTreeMap::new(),
             dirty: DirtySet { settings: true, ..DirtySet::default() },
         }
     }
@@ -138,6 +141,7 @@ impl Mesh {
             hostnames: _,
             patches: _,
             proxies,
+            last_good: _,
             dirty: _,
         } = self;
         let has_documents = !identities.is_empty()
@@ -182,7 +186,10 @@ impl Mesh {
     pub(crate) fn set_dataplane(&mut self, name: &Arc<str>, dataplane: Option<&Arc<Proxy>>) {
         let old = match dataplane {
             Some(new) => self.dataplanes.insert(name.clone(), new.clone()),
-            None => self.dataplanes.remove(name),
+            None => {
+                self.last_good.remove(name);
+                self.dataplanes.remove(name)
+            }
         };
         let touched = self.services.replace(name, old.as_deref(), dataplane.map(Arc::as_ref));
         self.dirty.targets.extend(touched.into_iter().map(Target::Service));
@@ -243,13 +250,17 @@ impl Mesh {
 
     pub(crate) fn connect(&mut self, name: &Arc<str>, metadata: Arc<NodeMetadata>) {
         self.disconnect(name);
-        self.proxies.insert(name.clone(), EngineProxy::new(metadata));
+        let last_good = self.last_good.remove(name).unwrap_or_default();
+        self.proxies.insert(name.clone(), EngineProxy::new(metadata, last_good));
         self.dirty.proxies.insert(name.clone());
     }
 
     pub(crate) fn disconnect(&mut self, name: &Arc<str>) {
         if let Some(mut proxy) = self.proxies.remove(name) {
             self.leave_class(name, &mut proxy);
+            if let Some(last_good) = proxy.last_good().filter(|_| self.dataplanes.contains_key(name)) {
+                self.last_good.insert(name.clone(), last_good);
+            }
         }
         if let Some(permitted) = &mut self.permitted {
             permitted.set_client(name, None);

@@ -3,9 +3,16 @@
 //! Modifications change the decoded message of a resource. Equal proxies share patched resources as they share others:
 //! each group is patched once for each list of modifications. A group that no modification changes is returned as it is.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
-use kodiak_envoy::{UnpackError, envoy::service::discovery::v3::DiscoveryResponse, unpack};
+use kodiak_envoy::{
+    UnpackError,
+    envoy::{config::listener::v3::Listener, service::discovery::v3::DiscoveryResponse},
+    unpack,
+};
 use kodiak_policies::mesh_proxy_patch::{self, Effect, ProxyPatches, Resource, ResourceType, Step};
 use kodiak_xds::{
     Built, build_cluster, build_listener,
@@ -100,11 +107,9 @@ impl PatchedGroups {
         let steps = patches.steps();
         let added = steps.iter().enumerate().filter_map(|(n, step)| {
             let resource = step.added()?;
-            let changes = Changes { at: Some(step.at()), links: Links::default() };
-            match changes.apply(&steps[n + 1..], resource, mesh_proxy_patch::ADDED) {
-                Patched::Changed(built) => Some(built),
-                Patched::Same | Patched::Removed => None,
-                Patched::Failed { at, error, resource } => Some(failed(&build(&resource), at, &error)),
+            match add(step, &steps[n + 1..], resource) {
+                Version::Present(built) => Some(built),
+                Version::Removed(_) | Version::Absent => None,
             }
         });
         let added: Group = added.collect();
@@ -119,7 +124,7 @@ impl PatchedGroups {
         for built in group.iter() {
             match patch_one(patches.steps(), origin, built) {
                 Patched::Same => after.push(built.clone()),
-                Patched::Removed => changed = true,
+                Patched::Removed { .. } => changed = true,
                 Patched::Changed(built) => {
                     changed = true;
                     self.encoded += 1;
@@ -153,21 +158,77 @@ impl Entry {
     }
 }
 
+/// A resource as modifications make it.
+pub(crate) enum Version {
+    Present(Built),
+    /// By this modification.
+    Removed(Arc<str>),
+    /// It is neither generated nor added.
+    Absent,
+}
+
+impl Version {
+    pub(crate) fn present(self) -> Option<Built> {
+        match self {
+            Self::Present(built) => Some(built),
+            Self::Removed(_) | Self::Absent => None,
+        }
+    }
+}
+
+/// The resource with this type and name as `patches` make it, without those at `excluded`. `generated` is the resource
+/// before modifications.
+pub(crate) fn version(
+    patches: &ProxyPatches,
+    excluded: &BTreeSet<Arc<str>>,
+    generated: Option<(Origin, &Built)>,
+    (type_url, name): &(TypeUrl, Arc<str>),
+) -> Version {
+    let steps: Vec<&Step> = patches.steps().iter().filter(|step| !excluded.contains(step.at())).collect();
+    let is_it = |resource: &Resource| type_of(resource) == *type_url && *resource.name() == **name;
+    let added = steps.iter().enumerate().rev().find_map(|(n, step)| {
+        let resource = step.added().filter(is_it)?;
+        Some(add(step, steps[n + 1..].iter().copied(), resource))
+    });
+    if let Some(added) = added {
+        return added;
+    }
+    let Some((origin, generated)) = generated else { return Version::Absent };
+    match patch_one(steps, origin, generated) {
+        Patched::Same => Version::Present(generated.clone()),
+        Patched::Removed { at } => Version::Removed(at),
+        Patched::Changed(built) => Version::Present(built),
+        Patched::Failed { at, error, .. } => Version::Present(failed(generated, at, &error)),
+    }
+}
+
+/// The resource that a step adds, with the modifications that follow.
+fn add<'a>(step: &Step, following: impl IntoIterator<Item = &'a Step>, resource: Resource) -> Version {
+    let changes = Changes { at: Some(step.at()), links: Links::default() };
+    match changes.apply(following, resource, mesh_proxy_patch::ADDED) {
+        Patched::Changed(built) => Version::Present(built),
+        Patched::Same => Version::Absent,
+        Patched::Removed { at } => Version::Removed(at),
+        Patched::Failed { at, error, resource } => Version::Present(failed(&build(&resource), at, &error)),
+    }
+}
+
 enum Patched {
     Same,
-    Removed,
+    Removed { at: Arc<str> },
     Changed(Built),
     Failed { at: Arc<str>, error: String, resource: Resource },
 }
 
-fn patch_one(steps: &[Step], origin: Origin, built: &Built) -> Patched {
+fn patch_one<'a>(steps: impl IntoIterator<Item = &'a Step, IntoIter: Clone>, origin: Origin, built: &Built) -> Patched {
+    let steps = steps.into_iter();
     let resource_type = match built.type_url {
         TypeUrl::Cluster => ResourceType::Cluster,
         TypeUrl::Listener => ResourceType::Listener,
         TypeUrl::Endpoint | TypeUrl::Route | TypeUrl::Secret => return Patched::Same,
     };
     let origin = origin.text();
-    if !steps.iter().any(|step| step.may_select(resource_type, &built.encoded.name, origin)) {
+    if !steps.clone().any(|step| step.may_select(resource_type, &built.encoded.name, origin)) {
         return Patched::Same;
     }
     let resource = decode(resource_type, &built.encoded).expect("we encoded this resource from the same type");
@@ -183,7 +244,7 @@ struct Changes<'a> {
 }
 
 impl Changes<'_> {
-    fn apply(self, steps: &[Step], mut resource: Resource, origin: &str) -> Patched {
+    fn apply<'s>(self, steps: impl IntoIterator<Item = &'s Step>, mut resource: Resource, origin: &str) -> Patched {
         let Self { at, mut links } = self;
         let original = resource.clone();
         let mut trace = PatchTrace::default();
@@ -210,7 +271,7 @@ impl Changes<'_> {
             let before = resource.clone();
             match step.apply(&mut resource, origin) {
                 Err(error) => return Patched::Failed { at: step.at().clone(), error, resource: before },
-                Ok(Effect::Removed) => return Patched::Removed,
+                Ok(Effect::Removed) => return Patched::Removed { at: step.at().clone() },
                 Ok(Effect::Stays) if resource == before => (),
                 Ok(Effect::Stays) => record(&resource, step.at(), &mut links),
             }
@@ -256,6 +317,31 @@ fn links_of(resource: &Resource) -> Links {
     match resource {
         Resource::Cluster(cluster) => Links::of_cluster(cluster),
         Resource::Listener(listener) => Links::of_listener(listener),
+    }
+}
+
+fn type_of(resource: &Resource) -> TypeUrl {
+    match resource {
+        Resource::Cluster(_) => TypeUrl::Cluster,
+        Resource::Listener(_) => TypeUrl::Listener,
+    }
+}
+
+/// A published resource with its references. `None` if the bytes are of another type.
+pub(crate) fn read(type_url: TypeUrl, encoded: &Arc<Encoded>) -> Option<Built> {
+    let links = match type_url {
+        TypeUrl::Cluster => links_of(&decode(ResourceType::Cluster, encoded)?),
+        TypeUrl::Listener => links_of(&decode(ResourceType::Listener, encoded)?),
+        TypeUrl::Endpoint | TypeUrl::Route | TypeUrl::Secret => Links::default(),
+    };
+    Some(Built { type_url, encoded: encoded.clone(), links: Arc::new(links) })
+}
+
+/// The message of an encoded listener. `None` if the bytes are of another type.
+pub(crate) fn listener(encoded: &Encoded) -> Option<Box<Listener>> {
+    match decode(ResourceType::Listener, encoded)? {
+        Resource::Listener(listener) => Some(listener),
+        Resource::Cluster(_) => None,
     }
 }
 

@@ -17,8 +17,8 @@ use kodiak_policies::{
 use kodiak_rollout::Rollout;
 use kodiak_rules::{PolicyIndex, Proxy, Shadow};
 use kodiak_xds::{
-    Built, admin, build_cluster, build_listener, build_secret, build_secret_as,
-    check::{self, Fault, Links},
+    admin, build_cluster, build_listener, build_secret, build_secret_as,
+    check::Fault,
     collector, dns, dynamic_config, inbound,
     input::{
         self, Admin, ByKind, DnsListener, DnsRecord, DnsServer, DnsTable, DynamicConfig, OutsideTraffic, Passthrough,
@@ -28,14 +28,14 @@ use kodiak_xds::{
     node::{NodeMetadata, features},
     passthrough, probes, secrets,
 };
-use kodiak_xds_stream::{ResourceSet, Snapshot, TypeUrl};
+use kodiak_xds_stream::Snapshot;
 
 use crate::{
+    assemble::{Earlier, Parts, assemble, own_fault, with_remover, without_faults},
     cache::{CertificateInput, Group},
-    class::{Class, address_clash, same_groups},
+    class::Class,
     class_key::{Certificate, transparent},
     classes::ClassId,
-    collections::CountedSet,
     engine::{Issued, UpdateContext},
     entries,
     leaf::ProxyCertificate,
@@ -50,7 +50,6 @@ use crate::{
 const ADMIN_PORT: u32 = 9901;
 /// In faults, stands for a resource where there is no single one.
 const SECRETS: &str = "secrets";
-const OUTBOUNDS: &str = "outbounds";
 
 pub(crate) struct EngineProxy {
     pub(crate) metadata: Arc<NodeMetadata>,
@@ -60,24 +59,28 @@ pub(crate) struct EngineProxy {
     /// Token of the mTLS rollout step of the snapshot.
     pub(crate) rollout: Arc<str>,
     certificate: ProxyCertificate,
+    /// The certificate or the trusted CAs of the current step cannot be had.
+    has_no_secrets: bool,
     own: Vec<Group>,
+    /// Those of `own` that modifications may change, before them. Empty without modifications.
+    generated: Vec<(Origin, Group)>,
     /// DNS records that `own` was built with.
     records: Arc<[DnsRecord]>,
     /// Whether `own` was built for a proxy that lost destinations.
     trimmed: bool,
     /// Rules of its class that `own` was built with.
     rules: Arc<Rules>,
-    /// Inputs of the snapshot.
-    parts: Parts,
+    /// Inputs of the snapshot. `None` if they had faults.
+    parts: Option<Parts>,
+    last_good: LastGood,
 }
 
-/// Resources of the class and of the proxy itself that a snapshot was assembled from.
-#[derive(Default)]
-struct Parts {
-    class: ResourceSet,
-    /// Own secrets that resources of the class reference.
-    needed: CountedSet<(TypeUrl, Arc<str>)>,
-    own: Vec<Group>,
+/// What a proxy with faults keeps of its configurations while its stream is interrupted.
+#[derive(Clone, Default)]
+pub(crate) struct LastGood {
+    /// Modifications of the last configuration without faults. `None` if there was none.
+    modifications: Option<Option<Arc<ProxyPatches>>>,
+    published: Option<Arc<Snapshot>>,
 }
 
 /// Inputs of a proxy's configuration.
@@ -145,7 +148,8 @@ pub(crate) enum Stale {
 }
 
 impl EngineProxy {
-    pub(crate) fn new(metadata: Arc<NodeMetadata>) -> Self {
+    /// `last_good` is of its last stream, if it had faults.
+    pub(crate) fn new(metadata: Arc<NodeMetadata>, last_good: LastGood) -> Self {
         Self {
             metadata,
             class: None,
@@ -153,12 +157,20 @@ impl EngineProxy {
             faults: Vec::new(),
             rollout: Arc::default(),
             certificate: ProxyCertificate::default(),
+            has_no_secrets: false,
             own: Vec::new(),
+            generated: Vec::new(),
             records: Arc::default(),
             trimmed: false,
             rules: Arc::default(),
-            parts: Parts::default(),
+            parts: None,
+            last_good,
         }
+    }
+
+    /// For its next stream. `None` if the current state is enough to make its configuration again.
+    pub(crate) fn last_good(self) -> Option<LastGood> {
+        (!self.faults.is_empty()).then_some(self.last_good)
     }
 
     /// Whether its certificate is due for renewal.
@@ -171,7 +183,8 @@ impl EngineProxy {
         self.certificate.issued(rollout)
     }
 
-    /// Returns whether its resources, its rollout step or its faults changed.
+    /// Returns whether its resources, its rollout step or its faults changed. Resources with faults do not hold up the
+    /// others.
     pub(crate) fn update(&mut self, subject: &Subject<'_>, stale: Stale, context: &mut UpdateContext<'_>) -> bool {
         let mut faults = Vec::new();
         let trimmed = self.trimmed(subject);
@@ -187,28 +200,39 @@ impl EngineProxy {
             self.own = self.own(subject, context, &mut faults);
         }
         faults.extend(subject.class.faults.values().flatten().cloned());
-        let before = self.snapshot.as_ref().map(|snapshot| (&snapshot.resources, &self.parts));
-        let resources = assemble(subject.class, &self.own, before, &mut faults);
+        let before = self.snapshot.as_ref().zip(self.parts.as_ref());
+        let before = before.map(|(snapshot, parts)| (&snapshot.resources, parts));
+        let mut resources = assemble(subject.class, &self.own, before, &mut faults);
         if let Some(patches) = subject.patches {
             faults = faults.iter().map(|fault| with_remover(fault, patches)).collect();
         }
-        if !faults.is_empty() {
-            let changed = faults != self.faults;
-            self.faults = faults;
-            return changed;
+        let mut is_behind = self.certificate.is_step_pending() || self.has_no_secrets;
+        if faults.is_empty() {
+            self.last_good.modifications = Some(subject.patches.cloned());
+        } else {
+            let LastGood { modifications, published } = &self.last_good;
+            let published = published.as_ref().map(|snapshot| &snapshot.resources);
+            let earlier = Earlier { modifications: modifications.as_ref(), published };
+            let (sound, has_stale_tls) =
+                without_faults(resources, subject.class, &self.own, &self.generated, subject.patches, earlier);
+            resources = sound;
+            is_behind |= has_stale_tls;
         }
+        // A proxy without the certificate or the TLS settings of the step must not acknowledge it.
+        let token = if is_behind { &self.rollout } else { &subject.view.token }.clone();
+        let has_faults = !faults.is_empty();
+        let other_faults = self.faults != faults;
+        self.faults = faults;
         let equal = self.snapshot.as_ref().is_some_and(|old| old.resources == resources);
-        // A proxy without the certificate of the step must not acknowledge it.
-        let token = if self.certificate.is_step_pending() { &self.rollout } else { &subject.view.token }.clone();
-        if equal && self.faults.is_empty() && self.rollout == token {
-            return false;
+        if equal && self.rollout == token {
+            return other_faults;
         }
         // Proxies acknowledge rollout steps by revision, so a new step needs a new revision even if resources are equal.
-        self.snapshot = Some(Arc::new(Snapshot { revision: context.revision, resources }));
-        let class = subject.class;
-        self.parts = Parts { class: class.set.clone(), needed: class.needed_secrets.clone(), own: self.own.clone() };
+        let snapshot = Arc::new(Snapshot { revision: context.revision, resources });
+        self.last_good.published = Some(snapshot.clone());
+        self.snapshot = Some(snapshot);
+        self.parts = (!has_faults).then(|| Parts::of(subject.class, &self.own));
         self.rollout = token;
-        self.faults.clear();
         true
     }
 
@@ -251,8 +275,11 @@ impl EngineProxy {
         for (origin, group) in self.dns_and_metrics(subject, context) {
             add(origin, &mut std::iter::once(group));
         }
+        self.generated = if subject.patches.is_some() { built.clone() } else { Vec::new() };
         let mut own = patched(built, subject.patches, context, faults);
-        match self.secrets(subject, context) {
+        let secrets = self.secrets(subject, context);
+        self.has_no_secrets = secrets.is_err();
+        match secrets {
             Ok(secrets) => own.extend(secrets),
             Err(fault) => faults.push(fault),
         }
@@ -494,30 +521,6 @@ pub fn admin_port(metadata: &NodeMetadata, dataplane: &Dataplane) -> u32 {
     metadata.admin_port.or(written.filter(|port| *port != 0)).unwrap_or(ADMIN_PORT)
 }
 
-fn own_fault(resource: &Arc<str>, fault: &str) -> Fault {
-    Fault::Own { resource: resource.clone(), fault: fault.to_owned() }
-}
-
-/// A cluster that exists without modifications, and that nobody else references wrongly, was removed by one.
-fn with_remover(fault: &Fault, patches: &ProxyPatches) -> Fault {
-    let at = match fault {
-        Fault::Dangling { kind: TypeUrl::Cluster, name, .. } => patches.remover(name),
-        Fault::Dangling { .. } | Fault::Own { .. } | Fault::Clash { .. } | Fault::Patch { .. } => None,
-    };
-    match at.cloned() {
-        Some(at) => Fault::Patch { at, fault: fault.to_string() },
-        None => fault.clone(),
-    }
-}
-
-/// A clash of a listener whose address a modification changed.
-fn blamed(fault: Fault, links: &Links) -> Fault {
-    match links.patch.as_ref().and_then(|trace| trace.binds.as_ref()) {
-        Some(at) => Fault::Patch { at: at.clone(), fault: fault.to_string() },
-        None => fault,
-    }
-}
-
 pub(crate) fn address(dataplane: &Dataplane) -> &str {
     dataplane.networking.as_ref().map_or("", |networking| &networking.address)
 }
@@ -539,69 +542,4 @@ fn local_clusters(spec: &Dataplane, entries: &[Arc<ByKind<Vec<Entry>>>]) -> Vec<
         names.push(name.into());
     }
     names
-}
-
-/// Merges the resources of the class and of the proxy, and validates references, names and addresses.
-///
-/// A type for which both are unchanged keeps its map: when endpoints change, a thousand proxies neither store nor compare
-/// new maps of listeners.
-fn assemble(
-    class: &Class,
-    own: &[Group],
-    before: Option<(&ResourceSet, &Parts)>,
-    faults: &mut Vec<Fault>,
-) -> ResourceSet {
-    let before = before.filter(|(_, parts)| same_groups(&parts.own, own));
-    let kept = |type_url: TypeUrl| {
-        // A secret is published only if a resource references it, so secrets depend on other types.
-        let before = before
-            .filter(|(_, parts)| type_url != TypeUrl::Secret || parts.needed.has_same_values(&class.needed_secrets));
-        let (resources, _) = before.filter(|(_, parts)| parts.class.of(type_url).ptr_eq(class.set.of(type_url)))?;
-        Some(resources.of(type_url))
-    };
-    let mut set = class.set.clone();
-    for type_url in TypeUrl::ALL {
-        if let Some(resources) = kept(type_url) {
-            set.replace(type_url, resources.clone());
-        }
-    }
-    let built = || own.iter().flat_map(|group| group.iter());
-    let mut binds: Vec<(&String, &Arc<str>)> = Vec::new();
-    // Envoy does not subscribe to a secret that nothing references; waiting for its ACK would never end.
-    let needs = built().flat_map(|built| &built.links.needs).chain(class.needed_secrets.iter());
-    let secrets: BTreeSet<&Arc<str>> =
-        needs.filter(|(type_url, _)| *type_url == TypeUrl::Secret).map(|(_, name)| name).collect();
-    let used = |built: &&Built| built.type_url != TypeUrl::Secret || secrets.contains(&built.encoded.name);
-    for Built { type_url, encoded, links } in built().filter(used) {
-        if kept(*type_url).is_none() {
-            // Two inbounds in front of one workload share its cluster.
-            if set.of(*type_url).get(&encoded.name).is_some_and(|other| other != encoded) {
-                faults.push(own_fault(&encoded.name, "two resources have this name"));
-            }
-            set.insert(*type_url, encoded.clone());
-        }
-        faults.extend(check::own(&encoded.name, links));
-        if let Some(address) = &links.binds {
-            let other = binds.iter().find(|(bound, _)| *bound == address).map(|(_, name)| *name);
-            if let Some(other) = other.or_else(|| class.bound_addresses.get(address)) {
-                faults.push(blamed(address_clash(&encoded.name, other, address), links));
-            }
-            binds.push((address, &encoded.name));
-        }
-    }
-    let exists = |type_url: TypeUrl, name: &str| set.of(type_url).contains_key(name);
-    for built in built() {
-        faults.extend(check::dangling(&built.encoded.name, &built.links, exists));
-    }
-    for ((type_url, name), fault) in &class.unresolved {
-        if !exists(*type_url, name) {
-            faults.push(fault.clone());
-        }
-    }
-    for (type_url, name) in class.needed_secrets.iter() {
-        if !exists(*type_url, name) {
-            faults.push(Fault::Dangling { resource: OUTBOUNDS.into(), kind: *type_url, name: name.clone() });
-        }
-    }
-    set
 }

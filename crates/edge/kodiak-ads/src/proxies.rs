@@ -113,6 +113,9 @@ pub trait HealthReport: Send + 'static {
 /// Receives reports of a stream.
 pub trait Report: Send + 'static {
     fn report(&mut self, report: StreamReport<'_>);
+
+    /// The control plane ends the stream. Not called when the client does.
+    fn closed(&mut self, closing: &Closing);
 }
 
 /// Status of a stream, reported after every request of its client and every push.

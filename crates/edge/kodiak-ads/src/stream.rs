@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kodiak_xds_stream::{Event, Stream, TypeUrl};
+use kodiak_xds_stream::{Event, Requested, Stream, TypeUrl};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -98,28 +98,11 @@ async fn carry<W: Wire>(context: &StreamContext, requests: &mut Requests, outbox
     requests.trust();
     let mut carrier =
         Carrier::<W> { stream: Stream::draining(), session, outbox, unsettled: None, unsent: None, drain: None };
-    carrier.snapshot()?;
-    carrier.on(Event::Request(first.type_url, first.request))?;
-    loop {
-        tokio::select! {
-            biased;
-            closing = closed(&mut carrier.session.closing) => return Err(closing),
-            changed = carrier.session.snapshots.changed(), if outbox.is_empty() => match changed {
-                Ok(()) => carrier.snapshot()?,
-                Err(_) => return Err(released()),
-            },
-            () = outbox.response_taken() => carrier.report(),
-            drained = drained(carrier.drain), if carrier.drain.is_some() => carrier.on(Event::Drained(drained))?,
-            next = requests.next::<W>(), if !outbox.is_crowded() => {
-                let Some(next) = next? else { return Ok(()) };
-                if next.node.is_some_and(|node| node.id != id) {
-                    return Err(invalid("`node.id` must not change within a stream"));
-                }
-                carrier.on(Event::Request(next.type_url, next.request))?;
-            }
-        }
-        carrier.watch_drain(limits.drain);
+    let carried = carrier.carry(&id, (first.type_url, first.request), requests, limits.drain).await;
+    if let Err(closing) = &carried {
+        carrier.session.report.closed(closing);
     }
+    carried
 }
 
 async fn drained(drain: Option<(u64, Instant)>) -> u64 {
@@ -162,6 +145,38 @@ struct Carrier<'a, W> {
 }
 
 impl<W: Wire> Carrier<'_, W> {
+    async fn carry(
+        &mut self,
+        id: &str,
+        (type_url, request): (Requested, W::Request),
+        requests: &mut Requests,
+        drain: Duration,
+    ) -> Result<(), Closing> {
+        let outbox = self.outbox;
+        self.snapshot()?;
+        self.on(Event::Request(type_url, request))?;
+        loop {
+            tokio::select! {
+                biased;
+                closing = closed(&mut self.session.closing) => return Err(closing),
+                changed = self.session.snapshots.changed(), if outbox.is_empty() => match changed {
+                    Ok(()) => self.snapshot()?,
+                    Err(_) => return Err(released()),
+                },
+                () = outbox.response_taken() => self.report(),
+                drained = drained(self.drain), if self.drain.is_some() => self.on(Event::Drained(drained))?,
+                next = requests.next::<W>(), if !outbox.is_crowded() => {
+                    let Some(next) = next? else { return Ok(()) };
+                    if next.node.is_some_and(|node| node.id != id) {
+                        return Err(invalid("`node.id` must not change within a stream"));
+                    }
+                    self.on(Event::Request(next.type_url, next.request))?;
+                }
+            }
+            self.watch_drain(drain);
+        }
+    }
+
     /// Passes on the latest snapshot, if there is one yet.
     fn snapshot(&mut self) -> Result<(), Closing> {
         let Some(snapshot) = self.session.snapshots.borrow_and_update().clone() else { return Ok(()) };

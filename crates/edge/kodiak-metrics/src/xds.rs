@@ -87,7 +87,7 @@ impl XdsMetrics {
         registry.register("xds_responses_sent", "Responses sent to proxies", self.responses.clone());
         registry.register("xds_requests_received", "Answers of proxies to responses", self.answers.clone());
         let invalid = Unsuffixed(self.invalid.clone());
-        registry.register("xds_generation_errors", "Snapshots that failed validation", invalid);
+        registry.register("xds_generation_errors", "Snapshots with resources that failed validation", invalid);
         registry.register("hds_streams_active", "Open streams of health checks", self.health_streams.clone());
         let checks = Unsuffixed(self.health_checks.clone());
         registry.register("hds_responses_sent", "Health checks sent to proxies", checks);
@@ -107,7 +107,11 @@ impl XdsMetrics {
             "Time from a new snapshot until the proxy answered all of it",
             self.delivery_seconds.clone(),
         );
-        registry.register("xds_invalid_snapshots", "Snapshots that failed validation", self.invalid.clone());
+        registry.register(
+            "xds_invalid_snapshots",
+            "Snapshots with resources that failed validation",
+            self.invalid.clone(),
+        );
         registry.register("xds_resources_encoded", "Envoy resources built and encoded", self.encoded.clone());
         registry.register("xds_proxies_woken", "Snapshots published to proxies", self.woken.clone());
         registry.register("xds_proxies", "Proxies that are connected", self.proxies.clone());

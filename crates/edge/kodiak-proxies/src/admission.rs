@@ -50,16 +50,24 @@ impl Registry {
         }
         let key = proxy_of(&hello.node)?;
         let proof = self.identify(&key, &hello.credential)?;
+        let admitted = self.admit_identified(&key, &hello, &proof).await;
+        if admitted.is_err() {
+            self.0.registrations.refused(&key);
+        }
+        admitted
+    }
+
+    async fn admit_identified(&self, key: &ProxyKey, hello: &Hello, proof: &VerifiedToken) -> Result<Session, Closing> {
         let metadata = metadata_of(&hello.node)?;
         let _connecting = self.0.registrations.connecting().await;
         let from_metadata = metadata.resource.is_some();
         match metadata.resource.as_deref() {
-            Some(text) => self.register(&key, text, &proof).await?,
-            None => self.check_stored(&key, &proof)?,
+            Some(text) => self.register(key, text, proof).await?,
+            None => self.check_stored(key, proof)?,
         }
-        let session = self.open(key.clone(), &hello, metadata, &proof, from_metadata);
+        let session = self.open(key.clone(), hello, metadata, proof, from_metadata);
         // Its token may have been revoked meanwhile, when there was no stream yet to close.
-        self.recheck_proxy(&key);
+        self.recheck_proxy(key);
         Ok(session)
     }
 
@@ -191,7 +199,7 @@ impl Registry {
         };
         self.opened(&key, stream, observation, Arc::new(metadata));
         tracing::debug!(proxy = %key, peer = %hello.peer, "proxy connected");
-        let report = Box::new(Reporter { registry: self.clone(), key, id });
+        let report = Box::new(Reporter { registry: self.clone(), key, id, is_refused: false });
         Session { snapshots: snapshots_of_session, closing: closing_of_session, report }
     }
 }

@@ -62,7 +62,7 @@ impl Registry {
     }
 
     /// Deletes these Dataplanes, unless their proxies are connected here or `may_delete` denies it. Returns those that it
-    /// failed to delete.
+    /// failed to delete, or did not delete because their proxies try to connect.
     async fn delete(
         &self,
         keys: BTreeSet<ProxyKey>,
@@ -72,7 +72,11 @@ impl Registry {
         let store = self.0.catalog.store();
         let snapshot = store.snapshot();
         let (mut leaving, mut writes) = (Vec::new(), Vec::new());
-        for key in keys.into_iter().filter(|key| !self.0.sessions.is_connected(key)) {
+        let is_there = |key: &ProxyKey| self.0.sessions.is_connected(key) || self.0.registrations.is_trying(key);
+        let (kept, gone): (Vec<_>, Vec<_>) = keys.into_iter().partition(is_there);
+        // Those that are connected are watched by their stream.
+        let mut failed: Vec<_> = kept.into_iter().filter(|key| !self.0.sessions.is_connected(key)).collect();
+        for key in gone {
             match snapshot.get(&key.dataplane()).filter(|_| may_delete(&snapshot, &key)) {
                 // Somebody's write since then is a reason to decide again.
                 Some(record) => {
@@ -83,7 +87,6 @@ impl Registry {
             }
         }
         let outcomes = batch::commit(store, writes).await;
-        let mut failed = Vec::new();
         for (key, outcome) in leaving.into_iter().zip(outcomes) {
             match outcome {
                 Ok(()) | Err(StoreError::NotFound(_)) => {

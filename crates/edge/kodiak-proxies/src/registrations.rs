@@ -3,9 +3,11 @@
 //! `deregister` deletes the Dataplanes that are due.
 //!
 //! **Invariant:** a Dataplane is never deleted while a proxy connects, see [`Registrations::connecting`].
+//! **Invariant:** a proxy that keeps trying to connect has not left: a Dataplane is not deleted while its proxy, with a valid
+//! token, is refused, or this control plane ends its streams.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -15,6 +17,9 @@ use tokio::{
     sync::{Notify, RwLock, RwLockReadGuard, RwLockWriteGuard},
     time::Instant,
 };
+
+/// Twice the longest pause of Envoy between two attempts to connect.
+const PAUSE: Duration = Duration::from_mins(1);
 
 pub(crate) struct Registrations {
     /// How long the Dataplane of a proxy that left stays.
@@ -29,6 +34,8 @@ pub(crate) struct Registrations {
 struct State {
     provided: BTreeSet<ProxyKey>,
     departures: Vec<Departure>,
+    /// Proxies that tried to connect, and when the next attempt is overdue.
+    trying: BTreeMap<ProxyKey, Instant>,
 }
 
 /// A proxy that left, and when its Dataplane is deleted.
@@ -72,6 +79,23 @@ impl Registrations {
             state.departures.push(Departure { key: key.clone(), at: Instant::now() + self.delay });
             self.due.notify_one();
         }
+    }
+
+    /// A proxy with a valid token got no stream, or this control plane ended it. It will try again.
+    pub(crate) fn refused(&self, key: &ProxyKey) {
+        let now = Instant::now();
+        let overdue = now + PAUSE.max(self.delay);
+        let mut state = self.state();
+        for departure in state.departures.iter_mut().filter(|departure| departure.key == *key) {
+            departure.at = overdue;
+        }
+        state.trying.retain(|_, overdue| *overdue > now);
+        state.trying.insert(key.clone(), overdue);
+    }
+
+    /// Whether the proxy tried to connect a moment ago.
+    pub(crate) fn is_trying(&self, key: &ProxyKey) -> bool {
+        self.state().trying.get(key).is_some_and(|overdue| *overdue > Instant::now())
     }
 
     pub(crate) fn is_provided(&self, key: &ProxyKey) -> bool {

@@ -66,9 +66,10 @@ impl Registry {
     }
 
     /// Sends the proxy a snapshot. `token` names the step of a rollout that it belongs to; revisions grow, and one has one
-    /// token. The insight shows which token was acknowledged last.
-    pub fn publish(&self, key: &ProxyKey, snapshot: Arc<Snapshot>, token: Arc<str>) {
-        self.0.sessions.publish(key, snapshot, token);
+    /// token. The insight shows which token was acknowledged last. `faults` are those of resources that failed validation:
+    /// the snapshot has older versions of them, or does not have them.
+    pub fn publish(&self, key: &ProxyKey, snapshot: Arc<Snapshot>, token: Arc<str>, faults: Vec<String>) {
+        self.0.sessions.publish(key, snapshot, token, faults);
     }
 
     /// Snapshots for this many proxies will be published now.
@@ -89,12 +90,6 @@ impl Registry {
     /// Streams that still send are slow, and not waited for until they have caught up.
     pub fn give_up_pushes(&self) {
         self.0.sessions.give_up_pushes();
-    }
-
-    /// The configuration failed validation. The proxy stays on its last good configuration; a stream that has none yet is
-    /// closed with the faults, because silence would tell nobody.
-    pub fn fault(&self, key: &ProxyKey, faults: Vec<String>) {
-        self.0.sessions.fault(key, faults);
     }
 
     /// The certificate that the proxy has. `acknowledged` is not taken from here.
@@ -202,7 +197,7 @@ impl Registry {
     }
 
     /// The stream has ended. If it was the newest, the proxy is disconnected.
-    pub(crate) fn disconnected(&self, key: &ProxyKey, id: u64) {
+    pub(crate) fn disconnected(&self, key: &ProxyKey, id: u64, is_refused: bool) {
         let stopping = self.is_stopping();
         if !self.0.sessions.close(key, id, !stopping) {
             return;
@@ -210,6 +205,9 @@ impl Registry {
         if !stopping {
             self.0.insights.closed(id, self.now());
             self.0.registrations.disconnected(key);
+            if is_refused {
+                self.0.registrations.refused(key);
+            }
         }
         if let Some(observer) = &self.0.settings.observer {
             observer.disconnected();

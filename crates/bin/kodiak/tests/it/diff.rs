@@ -70,9 +70,9 @@ fn reports_shadow_policies_and_invalid_configuration() {
     let twice = dataplane("web-1", "10.0.0.2", "web", "api").replace("  outbound:", "  - port: 8080\n  outbound:");
     bed.kodiak.file("broken.yaml", &twice);
     let broken = bed.run(&["diff", "-f", "broken.yaml"]).is(1);
-    assert!(broken.out.contains("web-1 would keep what it has:\n"), "{broken:?}");
+    assert!(broken.out.contains("web-1 would keep last good versions:\n"), "{broken:?}");
     assert!(
-        broken.out.contains("1 proxy would keep what it has because") && broken.out.contains(":8080"),
+        broken.out.contains("1 proxy would keep last good versions because") && broken.out.contains(":8080"),
         "{broken:?}"
     );
 }

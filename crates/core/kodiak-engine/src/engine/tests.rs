@@ -4,6 +4,7 @@ mod access_logs;
 mod addresses;
 mod encryption;
 mod explained;
+mod faults;
 mod objects;
 mod patches;
 mod policies;
@@ -195,17 +196,27 @@ fn renewal_replaces_only_the_certificate() {
 }
 
 #[test]
-fn invalid_configuration_is_not_published_and_the_last_good_one_stays() {
+fn faulty_listener_stays_as_it_was_and_everything_else_is_published() {
     let mut world = two_callers();
     let good = world.snapshot("web-1");
     // Two outbounds at one address.
-    let outbounds = [(10001, "backend"), (10001, "web")];
-    let outcome = world.dataplane("web-1", dataplane("web-1", &[inbound(80, "web", "http")], &outbounds));
-    assert_eq!(outcome.proxies.len(), 1);
-    assert!(outcome.proxies[0].faults[0].contains("127.0.0.1:10001"), "{:?}", outcome.proxies[0].faults);
-    assert_eq!(world.snapshot("web-1"), good);
+    let outbounds = [(10001, "backend"), (10001, "web"), (10002, "other")];
+    let outcome = world.dataplane("web-1", dataplane("web-1", &[inbound(81, "web", "http")], &outbounds));
+    let updated = outcome.proxies.iter().find(|each| *each.key.name == *"web-1").unwrap();
+    assert!(updated.faults[0].contains("127.0.0.1:10001"), "{:?}", updated.faults);
+    let now = world.snapshot("web-1");
+    assert_eq!(
+        names(&world, "web-1", TypeUrl::Listener),
+        ["inbound:10.0.0.1:81", "outbound:127.0.0.1:10001", "outbound:127.0.0.1:10002"]
+    );
+    let of = |snapshot: &Snapshot| snapshot.of(TypeUrl::Listener)["outbound:127.0.0.1:10001"].clone();
+    assert_eq!(of(&now), of(&good));
+    // Endpoints do not wait for the fault.
+    world.dataplane("backend-2", dataplane("backend-2", &[inbound(8080, "backend", "http")], &[]));
+    assert_ne!(world.snapshot("web-1").of(TypeUrl::Endpoint)["backend"], good.of(TypeUrl::Endpoint)["backend"]);
+    world.remove_dataplane("backend-2");
     let outcome = world.dataplane("web-1", dataplane("web-1", &[inbound(80, "web", "http")], &[(10001, "backend")]));
-    assert!(outcome.proxies[0].faults.is_empty());
+    assert!(outcome.proxies.iter().all(|each| each.faults.is_empty()));
     assert_eq!(world.snapshot("web-1").resources, good.resources);
 }
 

@@ -125,9 +125,9 @@ pub enum Why {
     TooMany,
     /// It references a resource that does not exist.
     Unresolved,
-    /// The configuration that it changes is invalid; proxies keep their last good one.
+    /// Resources that it changes are invalid; proxies keep their last good version.
     FailedValidation,
-    /// Envoy rejects the configuration that it changes, and keeps its last good one.
+    /// Envoy rejects resources that it changes, and keeps their last good version.
     Rejected,
     /// The stored version is unreadable for this version of Kodiak.
     Unreadable,

@@ -1,4 +1,4 @@
-//! Proxies that stay on their last good configuration because of a MeshProxyPatch.
+//! Proxies that have resources in their last good version because of a MeshProxyPatch.
 //!
 //! Whether a patch is valid depends on the configuration of a proxy, and in the end on its Envoy. Connected proxies know.
 
@@ -84,7 +84,7 @@ impl Problem {
         let Self { count, example } = self;
         let (proxy, error) = example?;
         let text = format!(
-            "on {count} of {total} proxies, {problem}, and the last good configuration stays; {proxy}: {error}"
+            "on {count} of {total} proxies, {problem}, and what failed stays at its last good version; {proxy}: {error}"
         );
         Some(Reason::new(why, text).at("spec.default"))
     }

@@ -218,6 +218,8 @@ impl Report for Recorder {
             seen.bytes += report.bytes;
         });
     }
+
+    fn closed(&mut self, _: &Closing) {}
 }
 
 impl Drop for Recorder {

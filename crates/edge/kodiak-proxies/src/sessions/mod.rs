@@ -133,27 +133,19 @@ impl Sessions {
         Some(stream.take(report))
     }
 
-    pub(crate) fn publish(&self, key: &ProxyKey, snapshot: Arc<Snapshot>, token: Arc<str>) {
+    /// `faults` are those of resources that are not in the snapshot, or not in their newest version.
+    pub(crate) fn publish(&self, key: &ProxyKey, snapshot: Arc<Snapshot>, token: Arc<str>, faults: Vec<String>) {
         let mut state = self.state();
         let State { streams, pushes, .. } = &mut *state;
-        if let Some(stream) = streams.get_mut(key) {
-            pushes.published(&mut stream.push, snapshot.revision);
-            stream.rollout.published(snapshot.revision, token);
-            stream.faults.clear();
-            stream.published.get_or_insert_with(Instant::now);
-            stream.snapshots.send_replace(Some(snapshot));
+        let Some(stream) = streams.get_mut(key) else { return };
+        stream.faults = faults;
+        if stream.snapshots.borrow().as_ref().is_some_and(|known| known.revision == snapshot.revision) {
+            return;
         }
-    }
-
-    /// The configuration of the proxy failed validation, and is not published.
-    pub(crate) fn fault(&self, key: &ProxyKey, faults: Vec<String>) {
-        if let Some(stream) = self.state().streams.get_mut(key) {
-            if stream.snapshots.borrow().is_none() {
-                let reason = format!("the configuration of this proxy failed validation: {}", faults.join("; "));
-                stream.close(Closing::FAILED_PRECONDITION, &reason);
-            }
-            stream.faults = faults;
-        }
+        pushes.published(&mut stream.push, snapshot.revision);
+        stream.rollout.published(snapshot.revision, token);
+        stream.published.get_or_insert_with(Instant::now);
+        stream.snapshots.send_replace(Some(snapshot));
     }
 
     pub(crate) fn is_connected(&self, key: &ProxyKey) -> bool {

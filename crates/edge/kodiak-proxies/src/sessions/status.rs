@@ -21,7 +21,7 @@ pub struct ProxyStatus {
     pub published: Option<u64>,
     pub settled: Option<u64>,
     pub bytes_sent: u64,
-    /// Why its new configuration failed validation and was not published.
+    /// Why resources failed validation. It has older versions of them, or does not have them.
     pub faults: Vec<String>,
 }
 

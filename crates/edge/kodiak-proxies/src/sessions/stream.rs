@@ -147,16 +147,22 @@ pub(crate) struct Reporter {
     pub(crate) registry: Registry,
     pub(crate) key: ProxyKey,
     pub(crate) id: u64,
+    /// This control plane ended the stream of a proxy that may connect.
+    pub(crate) is_refused: bool,
 }
 
 impl Report for Reporter {
     fn report(&mut self, report: StreamReport<'_>) {
         self.registry.reported(&self.key, self.id, &report);
     }
+
+    fn closed(&mut self, closing: &Closing) {
+        self.is_refused = closing.code != Closing::UNAUTHENTICATED;
+    }
 }
 
 impl Drop for Reporter {
     fn drop(&mut self) {
-        self.registry.disconnected(&self.key, self.id);
+        self.registry.disconnected(&self.key, self.id, self.is_refused);
     }
 }

@@ -9,7 +9,7 @@ use kodiak_tokens::DataplaneClaims;
 use kodiak_xds::node::NodeMetadata;
 use serde_json::{Value, json};
 
-use crate::bed::{Bed, closing, dataplane, hello, key, snapshot};
+use crate::bed::{Bed, closing, dataplane, hello, key};
 
 fn with_resource(resource: &Value) -> Value {
     json!({ "dataplane.resource": resource.to_string() })
@@ -239,20 +239,4 @@ async fn stopping_control_plane_admits_no_proxy() {
     bed.registry.stop();
     let refused = bed.refused(bed.hello("web-1")).await;
     assert_eq!((refused.code, refused.message.as_str()), (Closing::UNAVAILABLE, "this control plane is stopping"));
-}
-
-#[tokio::test(start_paused = true)]
-async fn stream_without_a_valid_configuration_is_closed_with_the_faults() {
-    let bed = Bed::start().await;
-    let session = bed.connect("web-1").await;
-    bed.registry.fault(&key("web-1"), vec!["a and b both listen on 10.0.0.1:80".to_owned()]);
-    let (code, reason) = closing(&session).unwrap();
-    assert_eq!(code, Closing::FAILED_PRECONDITION);
-    assert_eq!(reason, "the configuration of this proxy failed validation: a and b both listen on 10.0.0.1:80");
-    // A proxy that has a configuration stays on it.
-    let session = bed.connect("web-1").await;
-    bed.registry.publish(&key("web-1"), snapshot(1), "".into());
-    bed.registry.fault(&key("web-1"), vec!["a and b both listen on 10.0.0.1:80".to_owned()]);
-    assert_eq!(closing(&session), None);
-    assert_eq!(bed.registry.status(&key("web-1")).unwrap().faults.len(), 1);
 }

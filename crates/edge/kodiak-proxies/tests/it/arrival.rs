@@ -42,7 +42,7 @@ async fn crowd_arrives_and_leaves_in_a_few_commits() {
 
     let before = bed.commits();
     for (n, session) in sessions.iter_mut().enumerate() {
-        bed.registry.publish(&key(&format!("web-{n}")), snapshot(1), "".into());
+        bed.registry.publish(&key(&format!("web-{n}")), snapshot(1), "".into(), Vec::new());
         let counters = Counters { sent: 1, acknowledged: 1, ..Counters::default() };
         report(session, &counters, Some(1));
     }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use kodiak_ads::Proxies as _;
+use kodiak_ads::{Closing, Proxies as _};
 use kodiak_tokens::DataplaneClaims;
 use kodiak_xds_stream::Counters;
 use serde_json::json;
 
-use crate::bed::{Bed, dataplane, hello, key, report, snapshot};
+use crate::bed::{Bed, closing, dataplane, hello, key, report, snapshot};
 
 const BEFORE: Duration = Duration::from_secs(8);
 const AFTER: Duration = Duration::from_secs(12);
@@ -88,7 +88,7 @@ async fn draining_control_plane_deregisters_no_proxy() {
     let bed = Bed::start().await;
     let mut session = bed.connect("web-1").await;
     bed.settle().await;
-    bed.registry.publish(&key("web-1"), snapshot(1), "step-1".into());
+    bed.registry.publish(&key("web-1"), snapshot(1), "step-1".into(), Vec::new());
     report(&mut session, &Counters::default(), Some(1));
     bed.drain();
     drop(session);
@@ -125,4 +125,44 @@ async fn connection_lost_during_registration_leaves_no_dataplane() {
     assert!(bed.dataplane("web-1").is_some());
     bed.pass(AFTER).await;
     assert_eq!(bed.dataplane("web-1"), None);
+}
+
+/// As after a restart of the control plane, with a configuration that has faults.
+#[tokio::test(start_paused = true)]
+async fn proxy_with_faults_keeps_its_stream_and_its_dataplane() {
+    let bed = Bed::start().await;
+    let session = bed.connect("web-1").await;
+    let faults = vec!["a and b both listen on 10.0.0.1:80".to_owned()];
+    bed.registry.publish(&key("web-1"), snapshot(1), "step".into(), faults.clone());
+    bed.pass(AFTER * 3).await;
+    assert_eq!(closing(&session), None);
+    assert_eq!(bed.registry.status(&key("web-1")).unwrap().faults, faults);
+    assert!(session.snapshots.borrow().is_some() && bed.dataplane("web-1").is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn proxy_that_keeps_trying_to_connect_keeps_its_dataplane() {
+    let bed = Bed::start().await;
+    drop(bed.connect("web-1").await);
+    // What it provides is refused; it pauses as long as Envoy does.
+    for _ in 0..5 {
+        let metadata = json!({ "dataplane.resource": "type: Dataplane" });
+        bed.refused(hello("default.web-1", &metadata, Some(bed.token(&DataplaneClaims::default())))).await;
+        bed.pass(Duration::from_secs(30)).await;
+        assert!(bed.dataplane("web-1").is_some());
+    }
+    // The port ends its streams.
+    for _ in 0..5 {
+        let mut session = bed.connect("web-1").await;
+        session.report.closed(&Closing { code: Closing::RESOURCE_EXHAUSTED, message: "too many names".to_owned() });
+        drop(session);
+        bed.pass(Duration::from_secs(30)).await;
+        assert!(bed.dataplane("web-1").is_some());
+    }
+    // Somebody without its token cannot hold it up.
+    for _ in 0..5 {
+        bed.refused(hello("default.web-1", &json!({}), None)).await;
+        bed.pass(Duration::from_secs(30)).await;
+    }
+    assert_eq!(bed.dataplane("web-1"), None, "it does not try any more");
 }

@@ -33,7 +33,7 @@ async fn drained_proxy_is_not_ready_until_a_new_process_starts() {
     for registry in [&bed.registry, &other] {
         let session = registry.connect(bed.hello("web-1")).await;
         let mut session = session.map_err(|closing| closing.message).unwrap();
-        registry.publish(&key("web-1"), snapshot(1), "".into());
+        registry.publish(&key("web-1"), snapshot(1), "".into(), Vec::new());
         report(&mut session, &Counters::default(), Some(1));
         bed.settle().await;
         assert!(!is_ready(), "it is the same process");
@@ -86,7 +86,7 @@ async fn arrived(bed: &Bed, name: &str) -> Session {
 
 /// The proxy acknowledges everything.
 async fn settle(bed: &Bed, session: &mut Session, name: &str) {
-    bed.registry.publish(&key(name), snapshot(1), "".into());
+    bed.registry.publish(&key(name), snapshot(1), "".into(), Vec::new());
     report(session, &Counters::default(), Some(1));
     bed.settle().await;
 }

@@ -55,7 +55,7 @@ async fn arrived(bed: &Bed) -> (Session, HealthSession) {
 
 /// The proxy acknowledges everything.
 async fn settle(bed: &Bed, session: &mut Session) {
-    bed.registry.publish(&key("web-1"), snapshot(1), "".into());
+    bed.registry.publish(&key("web-1"), snapshot(1), "".into(), Vec::new());
     report(session, &Counters::default(), Some(1));
     bed.settle().await;
 }
@@ -167,7 +167,7 @@ async fn inbounds_of_a_user_are_restored_by_another_control_plane() {
     let mut session = other.connect(proxy()).await.map_err(|closing| closing.message).unwrap();
     bed.settle().await;
     assert_eq!(ready(&bed), [false, false], "it does not listen yet");
-    other.publish(&key("web-1"), snapshot(1), "".into());
+    other.publish(&key("web-1"), snapshot(1), "".into(), Vec::new());
     report(&mut session, &Counters::default(), Some(1));
     bed.settle().await;
     assert_eq!(bed.dataplane("web-1"), before);

@@ -113,7 +113,7 @@ async fn rejected_outbound_listener_does_not_hold_up_a_step() {
         (4, None, "step-4", String::new()),
     ] {
         let snapshot = Arc::new(Snapshot { revision, resources: resources.clone() });
-        bed.registry.publish(&key("web-1"), snapshot, format!("step-{revision}").into());
+        bed.registry.publish(&key("web-1"), snapshot, format!("step-{revision}").into(), Vec::new());
         let last_error = error.map(Arc::from);
         let counters = Counters { sent: revision, rejecting: error.is_some(), last_error, ..Counters::default() };
         report_of(&mut session, TypeUrl::Listener, &counters, Some(revision));
@@ -129,7 +129,7 @@ async fn rejected_step_is_not_acknowledged() {
     let mut session = bed.connect("web-1").await;
     let acknowledged = || bed.insight("web-1").unwrap().mtls.unwrap_or_default().acknowledged;
     for (revision, rejected, expected) in [(1, 0, "step-1"), (2, 1, "step-1"), (3, 0, "step-3")] {
-        bed.registry.publish(&key("web-1"), snapshot(revision), format!("step-{revision}").into());
+        bed.registry.publish(&key("web-1"), snapshot(revision), format!("step-{revision}").into(), Vec::new());
         report(&mut session, &counters(revision, revision - rejected, rejected), Some(revision));
         bed.settle().await;
         assert_eq!(acknowledged(), expected);
@@ -141,8 +141,8 @@ async fn acknowledged_step_is_written_at_once() {
     let bed = Bed::start().await;
     let mut session = bed.connect("web-1").await;
     bed.settle().await;
-    bed.registry.publish(&key("web-1"), snapshot(1), "step-1".into());
-    bed.registry.publish(&key("web-1"), snapshot(2), "step-2".into());
+    bed.registry.publish(&key("web-1"), snapshot(1), "step-1".into(), Vec::new());
+    bed.registry.publish(&key("web-1"), snapshot(2), "step-2".into(), Vec::new());
     let acknowledged = || bed.insight("web-1").unwrap().mtls.unwrap_or_default().acknowledged;
     for (revision, step) in [(1, "step-1"), (2, "step-2")] {
         report(&mut session, &counters(1, 1, 0), Some(revision));
@@ -157,7 +157,7 @@ async fn acknowledged_step_is_written_at_once() {
     bed.settle().await;
     assert_eq!(acknowledged(), "step-2");
     let version = bed.record("DataplaneInsight", "web-1").unwrap().version;
-    bed.registry.publish(&key("web-1"), snapshot(2), "step-2".into());
+    bed.registry.publish(&key("web-1"), snapshot(2), "step-2".into(), Vec::new());
     report(&mut session, &Counters::default(), Some(2));
     bed.settle().await;
     assert_eq!(bed.record("DataplaneInsight", "web-1").unwrap().version, version);
@@ -180,12 +180,13 @@ async fn snapshots_reach_the_session_and_faults_are_in_the_status() {
     let bed = Bed::start().await;
     let session = bed.connect("web-1").await;
     assert!(session.snapshots.borrow().is_none());
-    bed.registry.publish(&key("web-1"), snapshot(7), "step".into());
+    bed.registry.publish(&key("web-1"), snapshot(7), "step".into(), Vec::new());
     assert_eq!(session.snapshots.borrow().as_ref().map(|snapshot| snapshot.revision), Some(7));
-    bed.registry.fault(&key("web-1"), vec!["a route points nowhere".to_owned()]);
+    let faults = vec!["a route points nowhere".to_owned()];
+    bed.registry.publish(&key("web-1"), snapshot(7), "step".into(), faults);
     assert_eq!(bed.registry.status(&key("web-1")).unwrap().faults, ["a route points nowhere"]);
     assert_eq!(bed.registry.snapshot(&key("web-1")).map(|snapshot| snapshot.revision), Some(7));
-    bed.registry.publish(&key("web-1"), snapshot(8), "step".into());
+    bed.registry.publish(&key("web-1"), snapshot(8), "step".into(), Vec::new());
     assert!(bed.registry.status(&key("web-1")).unwrap().faults.is_empty());
     assert_eq!(bed.registry.snapshot(&key("nobody")), None);
 }

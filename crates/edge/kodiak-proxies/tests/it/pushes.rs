@@ -18,7 +18,7 @@ async fn connected(bed: &Bed) -> Vec<Session> {
 fn publish(bed: &Bed, revision: u64) {
     bed.registry.begin_pushes(CROWD);
     for n in 0..CROWD {
-        bed.registry.publish(&key(&format!("web-{n}")), snapshot(revision), "".into());
+        bed.registry.publish(&key(&format!("web-{n}")), snapshot(revision), "".into(), Vec::new());
     }
 }
 

@@ -164,7 +164,7 @@ async fn proxy_is_asked_again_when_it_has_new_configuration() {
     let mut ads = bed.connect("web-1").await;
     let session = connect_to(&bed.registry, &bed).await;
     assert!(!session.configured.has_changed().unwrap());
-    bed.registry.publish(&key("web-1"), snapshot(1), "".into());
+    bed.registry.publish(&key("web-1"), snapshot(1), "".into(), Vec::new());
     report(&mut ads, &kodiak_xds_stream::Counters::default(), Some(1));
     assert!(session.configured.has_changed().unwrap());
     assert_eq!(closing(&ads), None);

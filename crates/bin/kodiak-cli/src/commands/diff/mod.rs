@@ -31,7 +31,7 @@ Examples:
 
 Nothing is written. Certificates are placeholders, and a change of mTLS is shown as it is after its rollout.
 Exit codes: 0 whether anything would change or not; 1 when a resource would be rejected, or when the generated
-configuration of a proxy fails validation, so that the proxy would stay on its last good one.")]
+configuration of a proxy fails validation, so that parts of it would stay at their last good version.")]
 pub struct Args {
     #[command(flatten)]
     files: FileArgs,

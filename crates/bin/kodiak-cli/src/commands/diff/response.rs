@@ -68,7 +68,7 @@ pub(super) struct Operation {
     pub(super) value: Value,
 }
 
-/// Proxy that would stay on its last good configuration.
+/// Proxy with resources that would stay at their last good version.
 #[derive(Deserialize)]
 pub(super) struct FaultyProxy {
     pub(super) name: String,

@@ -23,7 +23,7 @@ pub(super) fn text(mesh: &str, answer: &DiffResponse, full: bool) -> String {
         answer.proxies.iter().for_each(|proxy| text.push_str(&in_full(proxy)));
     }
     for FaultyProxy { name, faults } in &answer.faults {
-        let _ = write!(text, "\n{} would keep what it has:\n{}", printable(name), indented(&faults.join("\n")));
+        let _ = write!(text, "\n{} would keep last good versions:\n{}", printable(name), indented(&faults.join("\n")));
     }
     if !answer.proxies.is_empty() || !answer.faults.is_empty() {
         text.push('\n');
@@ -87,7 +87,7 @@ fn summary(answer: &DiffResponse, full: bool) -> String {
     if let Some(first) = answer.faults.first() {
         let why = first.faults.first().map_or("", String::as_str);
         let more = if faulty > 1 { " and more" } else { "" };
-        let _ = write!(text, "; {} would keep what {} has because {why}{more}", proxies(faulty), its(faulty));
+        let _ = write!(text, "; {} would keep last good versions because {why}{more}", proxies(faulty));
     }
     if full && answer.left_out > 0 {
         let _ = write!(text, "; {} of them not shown in full, for there is too much", answer.left_out);
@@ -97,10 +97,6 @@ fn summary(answer: &DiffResponse, full: bool) -> String {
 
 fn proxies(count: usize) -> String {
     format!("{count} {}", if count == 1 { "proxy" } else { "proxies" })
-}
-
-fn its(count: usize) -> &'static str {
-    if count == 1 { "it" } else { "each" }
 }
 
 /// `12.3 kB`
@@ -162,10 +158,10 @@ mod tests {
             PROXY   ADDED   REMOVED   CHANGED   BYTES
             web-1   1       1         1         1300
 
-            api-1 would keep what it has:
+            api-1 would keep last good versions:
               two listeners are at 10.0.0.1:80
 
-            1 of 40 proxies would change, 1.3 kB would be sent; 1 proxy would keep what it has because two listeners are at 10.0.0.1:80"#]]
+            1 of 40 proxies would change, 1.3 kB would be sent; 1 proxy would keep last good versions because two listeners are at 10.0.0.1:80"#]]
         .assert_eq(&shown(&answer(), false));
     }
 

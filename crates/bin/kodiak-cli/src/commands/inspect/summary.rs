@@ -124,7 +124,10 @@ fn faults(status: &Value) -> String {
     if faults.is_empty() {
         return String::new();
     }
-    format!("\nNo update is sent, because the generated configuration failed validation:\n{}\n", faults.join("\n"))
+    format!(
+        "\nResources failed validation. The proxy has their last good version, or does not have them; all others are current:\n{}\n",
+        faults.join("\n")
+    )
 }
 
 fn indented(text: &str) -> String {
@@ -182,7 +185,7 @@ mod tests {
               cannot bind
               '203.0.113.5:80'�
 
-            No update is sent, because the generated configuration failed validation:
+            Resources failed validation. The proxy has their last good version, or does not have them; all others are current:
               inbound:1: two resources have this name
         "#]]
         .assert_eq(&text(&overview(), Some(&status), None));

@@ -22,7 +22,7 @@ pub(super) struct Proof {
     /// Number of proxies.
     pub(super) proxies: usize,
     pub(super) changed: Vec<Changed>,
-    /// Proxies whose configuration would fail validation, so that they stay on their last good one.
+    /// Proxies with resources that would fail validation, so that these stay at their last good version.
     pub(super) faulty: Vec<String>,
 }
 
@@ -124,7 +124,7 @@ impl Proof {
             let faulty = self.faulty.join(", ");
             let _ = writeln!(
                 text,
-                "These would stay on their last good configuration, since the new one fails validation: {faulty}\n"
+                "Resources of these would fail validation, and stay at their last good version: {faulty}\n"
             );
         }
         let changed = count(self.changed.len() + self.faulty.len(), "proxy changes", "proxies change");

@@ -1,17 +1,18 @@
-//! Property: after any changes, snapshots are the same as those of an engine that starts from scratch.
+//! Property: after any changes, snapshots are the same as those of an engine that starts from scratch, but for resources
+//! that take part in a fault.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use kodiak_model::kinds::dataplane::BackendKind;
 use kodiak_reachability::Mode;
 use kodiak_rollout::{AppliedIdentity, AppliedProvider, DesiredIdentities, Selector};
 use kodiak_xds::node::{NodeMetadata, Redirect, TransparentProxy, features};
-use kodiak_xds_stream::Snapshot;
+use kodiak_xds_stream::{Snapshot, TypeUrl};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::world::{World, inbound, key};
-use crate::EngineChange;
+use crate::{EngineChange, fallback::permissions, patched};
 
 #[derive(Debug, Clone)]
 enum Edit {
@@ -340,6 +341,16 @@ fn a_patch() -> impl Strategy<Value = Value> {
             json!({ kind: { "operation": "AddFirst", "match": { "origin": origin }, "value": filter } })
         }),
         1 => Just(json!({ "virtualHost": { "operation": "Patch", "match": {}, "value": "includeRequestAttemptCount: true" } })),
+        1 => origin().prop_map(|origin| json!({ "httpFilter": {
+            "operation": "Remove", "match": { "origin": origin, "name": "envoy.filters.http.router" },
+        } })),
+        1 => (origin(), 10001..10003u32).prop_map(|(origin, port)| json!({ "listener": {
+            "operation": "Patch", "match": { "origin": origin },
+            "value": format!("address: {{ socketAddress: {{ address: 127.0.0.1, portValue: {port} }} }}"),
+        } })),
+        1 => (1..4u32).prop_map(|port| json!({ "cluster": {
+            "operation": "Remove", "match": { "name": format!("localhost:{}", 8000 + port) },
+        } })),
     ];
     (a_target(), prop::collection::vec(modification, 1..4)).prop_map(
         |(target, modifications)| json!({ "targetRef": target, "default": { "appendModifications": modifications } }),
@@ -469,6 +480,36 @@ fn make(world: &mut World, edit: Edit) {
     }
 }
 
+/// A configuration with faults depends on the past: on the last good versions of resources that take part in a fault.
+/// Whatever these are, it can be sent, permissions are the current ones, and certificates and endpoints do not wait.
+fn check_faulty(kept: &Snapshot, unmodified: &Snapshot) -> Result<(), TestCaseError> {
+    let mut bound = BTreeSet::new();
+    for type_url in TypeUrl::ALL {
+        for encoded in kept.of(type_url).values() {
+            let links = patched::read(type_url, encoded).unwrap().links;
+            prop_assert!(links.faults.is_empty(), "{}: {:?}", encoded.name, links.faults);
+            for (needed, name) in &links.needs {
+                prop_assert!(kept.of(*needed).contains_key(name), "{} references {}", encoded.name, name);
+            }
+            if let Some(address) = &links.binds {
+                prop_assert!(bound.insert(address.clone()), "two listeners at {}", address);
+            }
+        }
+    }
+    for (name, listener) in kept.of(TypeUrl::Listener).iter().filter(|(name, _)| name.starts_with("inbound:")) {
+        let Some(current) = unmodified.of(TypeUrl::Listener).get(name) else { continue };
+        let [listener, current] = [listener, current].map(|each| patched::listener(each).unwrap());
+        prop_assert!(permissions::are_equal(&listener, &current), "{} has old permissions", name);
+    }
+    for type_url in [TypeUrl::Endpoint, TypeUrl::Secret] {
+        for (name, current) in unmodified.of(type_url) {
+            let known = kept.of(type_url).get(name);
+            prop_assert!(known.is_none_or(|known| known == current), "{} is old", name);
+        }
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
@@ -486,18 +527,20 @@ proptest! {
             // Faults of other resources are expected: proxies may have the same addresses.
             let mut faults = outcome.proxies.iter().flat_map(|each| &each.faults);
             prop_assert!(!faults.any(|fault| fault.contains("meshtrace")));
+            let (unmodified, _) = world.rebuilt_without("MeshProxyPatch");
             for proxy in world.connected() {
                 let fresh = scratch.snapshot(&key(proxy));
                 let faulty = outcome.proxies.iter().any(|each| *each.key.name == **proxy && !each.faults.is_empty());
+                let kept = world.engine.snapshot(&key(proxy));
                 if faulty {
-                    // The last good configuration depends on earlier changes.
-                    prop_assert!(fresh.is_none());
+                    let unmodified = unmodified.snapshot(&key(proxy)).unwrap();
+                    check_faulty(&fresh.unwrap(), &unmodified)?;
+                    check_faulty(&kept.unwrap(), &unmodified)?;
                     continue;
                 }
-                let kept = world.engine.snapshot(&key(proxy));
                 prop_assert_eq!(fresh.is_some(), kept.is_some(), "{}", proxy);
                 if let (Some(fresh), Some(kept)) = (fresh, kept) {
-                    for type_url in kodiak_xds_stream::TypeUrl::ALL {
+                    for type_url in TypeUrl::ALL {
                         let names = |snapshot: &Snapshot| snapshot.of(type_url).keys().cloned().collect::<Vec<_>>();
                         prop_assert_eq!(names(&fresh), names(&kept), "{}", proxy);
                         for (one, other) in fresh.of(type_url).values().zip(kept.of(type_url).values()) {

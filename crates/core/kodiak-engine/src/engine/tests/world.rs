@@ -251,6 +251,22 @@ impl World {
         (engine, outcome)
     }
 
+    /// As after a restart of the control plane.
+    pub(super) fn restart(&mut self) -> Outcome {
+        let (engine, outcome) = self.rebuilt();
+        self.engine = engine;
+        outcome
+    }
+
+    /// As [`Self::rebuilt`], without the policies of a kind.
+    pub(super) fn rebuilt_without(&self, kind: &str) -> (Engine, Outcome) {
+        let mut engine = Engine::new(self.settings.clone());
+        let is_other =
+            |change: &EngineChange| !matches!(change, EngineChange::Policy { key: (of, _), .. } if *of == kind);
+        let outcome = engine.apply(self.changes().into_iter().filter(is_other), &Fake, self.now);
+        (engine, outcome)
+    }
+
     /// A new engine to which the current state is applied in batches of one change. The rollout and the virtual addresses
     /// come before the mesh.
     pub(super) fn rebuilt_one_by_one(&self) -> Engine {

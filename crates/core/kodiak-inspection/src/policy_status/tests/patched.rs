@@ -39,13 +39,13 @@ fn proxies_that_keep_their_last_good_configuration_are_reported() {
             (
                 Why::FailedValidation,
                 format!(
-                    "on 1 of 3 proxies, the patched configuration fails validation, and the last good configuration stays; a: {}",
+                    "on 1 of 3 proxies, the patched configuration fails validation, and what failed stays at its last good version; a: {}",
                     fault("p")
                 )
             ),
             (
                 Why::Rejected,
-                "on 1 of 3 proxies, Envoy rejects the patched configuration, and the last good configuration stays; b: bad"
+                "on 1 of 3 proxies, Envoy rejects the patched configuration, and what failed stays at its last good version; b: bad"
                     .to_owned()
             ),
         ]
