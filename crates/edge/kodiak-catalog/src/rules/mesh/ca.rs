@@ -112,16 +112,31 @@ pub(super) fn check_builtin(snapshot: &Snapshot, name: &str, mesh: &Mesh, proble
     }
 }
 
+/// A backend that is stored already is checked when it is enabled: one that has expired or cannot be read must not prevent
+/// its replacement.
 pub(super) fn check_provided(
     snapshot: &Snapshot,
     files: &FileSources,
     name: &str,
+    old: Option<&Mesh>,
     mesh: &Mesh,
     problems: &mut Problems,
 ) {
+    let enabled = |mesh: &Mesh| mesh.enabled_backend().map(|backend| backend.name.clone());
+    let was_enabled = old.and_then(enabled);
+    let is_known = |backend: &MtlsBackend| {
+        let stored = old.into_iter().flat_map(backends).find(|stored| stored.name == backend.name);
+        let same =
+            stored.is_some_and(|stored| stored.backend_type == backend.backend_type && stored.conf == backend.conf);
+        let is_enabled_now =
+            enabled(mesh).as_ref() == Some(&backend.name) && was_enabled.as_ref() != Some(&backend.name);
+        same && !is_enabled_now
+    };
     let mtls = FieldPath::ROOT.field("mtls");
     let at = mtls.field("backends");
-    for (index, backend) in backends(mesh).enumerate().filter(|(_, backend)| backend.backend_type == PROVIDED) {
+    for (index, backend) in
+        backends(mesh).enumerate().filter(|(_, backend)| backend.backend_type == PROVIDED && !is_known(backend))
+    {
         check_pair(snapshot, files, name, backend, &at.index(index).field("conf"), problems);
     }
 }
