@@ -37,7 +37,7 @@ use crate::{
     classes::ClassId,
     engine::{Issued, UpdateContext},
     entries,
-    leaf::ProxyCertificate,
+    leaf::{LeafState, ProxyCertificate},
     metrics,
     patched::Origin,
     proxy_facts,
@@ -50,6 +50,7 @@ const ADMIN_PORT: u32 = 9901;
 /// In faults, stands for a resource where there is no single one.
 const SECRETS: &str = "secrets";
 const OUTBOUNDS: &str = "outbounds";
+const ROLLOUT: &str = "mtls-rollout";
 
 pub(crate) struct EngineProxy {
     pub(crate) metadata: Arc<NodeMetadata>,
@@ -59,6 +60,10 @@ pub(crate) struct EngineProxy {
     /// Token of the mTLS rollout step of the snapshot.
     pub(crate) rollout: Arc<str>,
     certificate: ProxyCertificate,
+    /// Names of secrets that cannot be had now. Listeners and clusters wait for them in Envoy, or use what it has.
+    missing_secrets: Vec<Arc<str>>,
+    /// Trusted CAs as last sent, which stay while those of the step cannot be read.
+    trust: Option<Group>,
     own: Vec<Group>,
     /// DNS records that `own` was built with.
     records: Arc<[DnsRecord]>,
@@ -154,6 +159,8 @@ impl EngineProxy {
             faults: Vec::new(),
             rollout: Arc::default(),
             certificate: ProxyCertificate::default(),
+            missing_secrets: Vec::new(),
+            trust: None,
             own: Vec::new(),
             records: Arc::default(),
             trimmed: false,
@@ -174,6 +181,13 @@ impl EngineProxy {
 
     /// Returns whether its resources, its rollout step or its faults changed.
     pub(crate) fn update(&mut self, subject: &Subject<'_>, stale: Stale, context: &mut UpdateContext<'_>) -> bool {
+        if subject.view.lacks_rollout {
+            let text = "the control plane cannot read its record of the mTLS rollout of the mesh: restore it, or delete it if the mesh has reached its target";
+            let faults = vec![own_fault(&ROLLOUT.into(), text)];
+            let changed = self.faults != faults;
+            self.faults = faults;
+            return changed;
+        }
         let mut faults = Vec::new();
         let trimmed = self.trimmed(subject);
         let records = trimmed.map_or(&subject.class.records, |trimmed| trimmed.records);
@@ -190,6 +204,7 @@ impl EngineProxy {
         faults.extend(subject.class.faults.values().flatten().cloned());
         let before = self.snapshot.as_ref().map(|snapshot| (&snapshot.resources, &self.parts));
         let resources = assemble(subject.class, &self.own, before, &mut faults);
+        faults.retain(|fault| !self.is_missing_secret(fault));
         if let Some(patches) = subject.patches {
             faults = faults.iter().map(|fault| with_remover(fault, patches)).collect();
         }
@@ -199,8 +214,10 @@ impl EngineProxy {
             return changed;
         }
         let equal = self.snapshot.as_ref().is_some_and(|old| old.resources == resources);
-        // A proxy without the certificate of the step must not acknowledge it.
-        let token = if self.certificate.is_step_pending() { &self.rollout } else { &subject.view.token }.clone();
+        // A proxy without the certificate or the trusted CAs of the step must not acknowledge it.
+        let has_trust = !matches!(subject.view.trusted, Some(Err(_)));
+        let token =
+            if self.certificate.is_step_pending() || !has_trust { &self.rollout } else { &subject.view.token }.clone();
         if equal && self.faults.is_empty() && self.rollout == token {
             return false;
         }
@@ -422,35 +439,58 @@ impl EngineProxy {
         own
     }
 
+    /// The certificate and the trusted CAs, each if it can be had.
     fn secrets(&mut self, subject: &Subject<'_>, context: &mut UpdateContext<'_>) -> Result<Vec<Group>, Fault> {
         let fault = |text: String| own_fault(&SECRETS.into(), &text);
         let mesh = &subject.key.mesh;
-        let leaf = self.certificate.update(&subject.key, subject.view, subject.dataplane, context);
-        let Some(leaf) = leaf.map_err(fault)? else { return Ok(Vec::new()) };
-        let trusted = match &subject.view.trusted {
-            Some(Ok(trusted)) => trusted,
-            Some(Err(error)) => return Err(fault(error.clone())),
+        self.missing_secrets.clear();
+        let state = self.certificate.update(&subject.key, subject.view, subject.dataplane, context);
+        let leaf = match state.map_err(fault)? {
+            LeafState::None => return Ok(Vec::new()),
+            LeafState::Issued(leaf) => Some(leaf),
+            LeafState::Missing => None,
+        };
+        let trust = match &subject.view.trusted {
+            Some(Ok(trusted)) => Some(trust(mesh, trusted, context)),
+            Some(Err(_)) => self.trust.clone(),
             None => {
                 let text = "cannot issue a certificate: the mesh trusts no CA; check mtls.backends and mtls.enabledBackend of the Mesh, and its MeshTrusts";
                 return Err(fault(text.to_owned()));
             }
         };
-        let identity =
-            SecretInput::Identity { mesh: mesh.clone(), proxy: subject.key.name.clone(), version: leaf.version };
-        let secrets = &mut context.cache.secrets;
-        let identity =
-            secrets.get(&identity, |_| vec![build_secret_as(leaf.version, &secrets::identity(mesh, &leaf.identity))]);
-        let trust = match trusted {
-            TrustedCas::Mesh(roots) => {
-                let input = SecretInput::MeshCa { mesh: mesh.clone(), roots: roots.clone() };
-                secrets.get(&input, |_| vec![build_secret(&secrets::authority(mesh, roots))])
-            }
-            TrustedCas::Domains(domains) => {
-                let input = SecretInput::TrustBundle { domains: domains.clone() };
-                secrets.get(&input, |_| vec![build_secret(&secrets::trust_bundle(domains))])
-            }
-        };
-        Ok(vec![identity, trust])
+        self.trust.clone_from(&trust);
+        let identity = leaf.map(|leaf| {
+            let input =
+                SecretInput::Identity { mesh: mesh.clone(), proxy: subject.key.name.clone(), version: leaf.version };
+            let make = || vec![build_secret_as(leaf.version, &secrets::identity(mesh, &leaf.identity))];
+            context.cache.secrets.get(&input, |_| make())
+        });
+        if identity.is_none() {
+            self.missing_secrets.push(names::identity_secret(mesh).into());
+        }
+        if trust.is_none() {
+            self.missing_secrets.extend([names::ca_secret(mesh).into(), names::TRUST_BUNDLE.into()]);
+        }
+        Ok(identity.into_iter().chain(trust).collect())
+    }
+
+    fn is_missing_secret(&self, fault: &Fault) -> bool {
+        matches!(fault, Fault::Dangling { kind: TypeUrl::Secret, name, .. } if self.missing_secrets.contains(name))
+    }
+}
+
+/// Secret with the trusted CAs of a mesh.
+fn trust(mesh: &Arc<str>, trusted: &TrustedCas, context: &mut UpdateContext<'_>) -> Group {
+    let cache = &mut context.cache.secrets;
+    match trusted {
+        TrustedCas::Mesh(roots) => {
+            let input = SecretInput::MeshCa { mesh: mesh.clone(), roots: roots.clone() };
+            cache.get(&input, |_| vec![build_secret(&secrets::authority(mesh, roots))])
+        }
+        TrustedCas::Domains(domains) => {
+            let input = SecretInput::TrustBundle { domains: domains.clone() };
+            cache.get(&input, |_| vec![build_secret(&secrets::trust_bundle(domains))])
+        }
     }
 }
 

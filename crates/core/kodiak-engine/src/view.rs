@@ -20,6 +20,8 @@ pub(crate) struct View {
     exists: bool,
     pub(crate) name: Arc<str>,
     pub(crate) rollout: Rollout,
+    /// The record of the rollout cannot be read.
+    pub(crate) lacks_rollout: bool,
     /// Identifies the rollout step that proxies acknowledge.
     pub(crate) token: Arc<str>,
     /// Trusted CAs, or why they cannot be read. `None` without mTLS.
@@ -42,6 +44,11 @@ pub(crate) struct View {
 impl View {
     pub(crate) fn has_legacy_destinations(&self) -> bool {
         reachable::has_legacy_destinations(self.mode)
+    }
+
+    /// Whether a trusted CA cannot be read.
+    pub(crate) fn lacks_trust(&self) -> bool {
+        matches!(self.trusted, Some(Err(_)))
     }
 
     /// How policies resolve plain names of services.
@@ -89,6 +96,7 @@ impl View {
             name: name.clone(),
             token: rollout.token().into(),
             rollout,
+            lacks_rollout: false,
             trusted,
             passthrough: spec.passthrough(),
             zone: context.settings.zone.clone(),
