@@ -22,6 +22,15 @@ pub(crate) struct RolloutStep {
     pub(crate) phase: Option<String>,
     pub(crate) waiting: Vec<WaitingProxy>,
     pub(crate) waiting_total: usize,
+    /// Time until which old trust is kept for proxies that are not connected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) old_trust_until: Option<String>,
+    /// Records of the control plane that cannot be read; the rollout waits.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) unreadable: Vec<String>,
+    /// Bundles of MeshTrusts that are stored and not trusted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) ignored: Vec<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -106,6 +115,7 @@ impl MeshIdentities {
     /// Whether the rollout is at its target, and every connected proxy has followed.
     pub(crate) fn is_done(&self) -> bool {
         self.rollout.phase.is_none()
+            && self.rollout.unreadable.is_empty()
             && !self.identities.iter().any(|identity| identity.pending)
             && self.connected().all(ProxyIdentity::is_done)
     }

@@ -12,7 +12,9 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
+use jiff::Timestamp;
 use kodiak_metrics::Metrics;
+use kodiak_reconcilers::{AbsenceLimits, Moment};
 use kodiak_store::{Store, WriteProbe};
 
 #[derive(Clone)]
@@ -22,6 +24,7 @@ pub(crate) struct Diagnostics {
     /// The default resources exist.
     pub(crate) started: Arc<AtomicBool>,
     pub(crate) writes: Arc<WriteProbe>,
+    pub(crate) absence: AbsenceLimits,
 }
 
 pub(crate) fn router(diagnostics: Diagnostics) -> Router {
@@ -53,10 +56,11 @@ async fn ready(State(diagnostics): State<Diagnostics>) -> Response {
 
 async fn metrics(State(diagnostics): State<Diagnostics>) -> Response {
     let snapshot = diagnostics.store.snapshot();
+    let moment = Moment { now: Timestamp::now(), limits: diagnostics.absence };
     let waiting = snapshot.list("Mesh").map(|record| {
         let mesh = record.key.name.to_string();
-        let count =
-            kodiak_reconcilers::rollout_status(snapshot.world(), &mesh).map_or(0, |status| status.waiting.len());
+        let count = kodiak_reconcilers::rollout_status(snapshot.world(), &mesh, &moment)
+            .map_or(0, |status| status.waiting.len());
         (mesh, count)
     });
     diagnostics.metrics.meshes.mtls_waiting(waiting.filter(|(_, count)| *count > 0));

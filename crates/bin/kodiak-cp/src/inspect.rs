@@ -12,7 +12,10 @@ use kodiak_ca::{Expiries, LeafExpiry, MeshCas};
 use kodiak_engine::{admin_port, redacted};
 use kodiak_model::ProxyKey;
 use kodiak_proxies::{ProxyStatus, Registry};
-use kodiak_reconcilers::quarantine::{Entry, Quarantine};
+use kodiak_reconcilers::{
+    AbsenceLimits, Moment,
+    quarantine::{Entry, Quarantine},
+};
 use kodiak_store::{Snapshot, Store};
 use kodiak_traffic::Recorded;
 use kodiak_xds_stream::TypeUrl;
@@ -39,6 +42,7 @@ pub(crate) struct Inspector {
     offline: Offline,
     quarantine: Quarantine,
     expiries: Expiries,
+    absence: AbsenceLimits,
     turns: Arc<Semaphore>,
 }
 
@@ -52,12 +56,18 @@ impl Inspector {
         quarantine: Quarantine,
     ) -> Self {
         let (turns, expiries) = (Arc::new(Semaphore::new(AT_A_TIME)), Expiries::default());
-        Self { instance_id: instance_id.into(), store, registry, mesh_cas, offline, quarantine, expiries, turns }
+        let (instance_id, absence) = (instance_id.into(), AbsenceLimits::default());
+        Self { instance_id, store, registry, mesh_cas, offline, quarantine, expiries, absence, turns }
     }
 
     /// Issues the certificates of proxies.
     pub(crate) fn with_expiries(self, expiries: Expiries) -> Self {
         Self { expiries, ..self }
+    }
+
+    /// For how long rollouts wait for proxies that are not connected.
+    pub(crate) fn with_absence(self, absence: AbsenceLimits) -> Self {
+        Self { absence, ..self }
     }
 
     /// Runs on a blocking thread: it may build a whole mesh.
@@ -95,7 +105,8 @@ impl Inspector {
     }
 
     fn mtls_step(&self, mesh: &str) -> MtlsStep {
-        let Some(status) = kodiak_reconcilers::rollout_status(self.store.snapshot().world(), mesh) else {
+        let moment = Moment { now: Timestamp::now(), limits: self.absence };
+        let Some(status) = kodiak_reconcilers::rollout_status(self.store.snapshot().world(), mesh, &moment) else {
             return MtlsStep { step: String::new(), target: String::new(), waiting: Vec::new() };
         };
         let waiting = status.waiting.iter().take(MOST_NAMED).map(ToString::to_string).collect();

@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::Context as _;
+use jiff::Timestamp;
 use kodiak_api::{
     Api, ApiConfig, Info,
     config::{AccessConfig, Allowed, AuthnConfig, IssueConfig, WhyContext},
@@ -21,7 +22,7 @@ use kodiak_mads::Mads;
 use kodiak_metrics::{ControlPlaneInfo, Metrics};
 use kodiak_model::{Access, Place};
 use kodiak_proxies::Registry;
-use kodiak_reconcilers::{quarantine::Quarantine, run_identities, run_mtls, run_services};
+use kodiak_reconcilers::{AbsenceLimits, quarantine::Quarantine, run_identities, run_mtls, run_services};
 use kodiak_rules::Shadow;
 use kodiak_store::{Backend, PostgresConfig, Seal, Secret, Store, StoreConfig, Tls};
 use kodiak_xds::names::Naming;
@@ -147,8 +148,13 @@ impl ControlPlane {
         });
         let (of_proxies, held) = (registry.clone(), quarantine.clone());
         let inspector = Inspector::new(&instance_id, store.clone(), of_proxies, mesh_cas.clone(), offline, held);
-        let inspector = inspector.with_expiries(expiries.clone());
-        let api_config = api_config(&config);
+        let absence = AbsenceLimits {
+            connection_grace: keeping.connection_grace,
+            old_trust: config.certificates.keep_old_trust(),
+            since: Timestamp::now(),
+        };
+        let inspector = inspector.with_expiries(expiries.clone()).with_absence(absence);
+        let api_config = api_config(&config, absence);
         log_write_access(&api_config);
         let api = Api::new(catalog.clone(), api_config, info, metrics.clone(), Arc::new(inspector));
         let router = kodiak_api::router(&api);
@@ -235,7 +241,7 @@ impl ControlPlane {
         let identities = run_identities(catalog.clone(), config.multizone.zone.name.as_str().into(), drain.clone());
         tasks.spawn("identities", async { Ok(identities.await?) });
         tasks.spawn("steps of mTLS", {
-            let steps = run_mtls(store.clone(), quarantine, drain.clone());
+            let steps = run_mtls(store.clone(), quarantine, absence, drain.clone());
             async { Ok(steps.await?) }
         });
 
@@ -256,7 +262,7 @@ impl ControlPlane {
             bind("diagnostics.serverPort", config.diagnostics.interface, config.diagnostics.server_port).await?;
         let diagnostics = listener.local_addr()?;
         let metrics = with_kuma_names(metrics, &config, &shown_info);
-        let state = Diagnostics { store, metrics, started: started.clone(), writes: Arc::default() };
+        let state = Diagnostics { store, metrics, started: started.clone(), writes: Arc::default(), absence };
         let router = diagnostics::router(state.clone());
         tasks.spawn("diagnostics", ending(ports.plain("diagnostics", listener, ports.diagnostics, router)));
         let listener =
@@ -416,7 +422,7 @@ fn naming(config: &Config) -> Naming {
     }
 }
 
-fn api_config(config: &Config) -> ApiConfig {
+fn api_config(config: &Config, absence: AbsenceLimits) -> ApiConfig {
     let allowed = |list: &config::Allowed| Allowed { users: list.users.clone(), groups: list.groups.clone() };
     let lists = &config.access.lists;
     let tokens = &config.api_server.authn.tokens;
@@ -441,6 +447,7 @@ fn api_config(config: &Config) -> ApiConfig {
         },
         cors_allowed_domains: config.api_server.cors_allowed_domains.clone(),
         base_path: config.api_server.base_path.clone(),
+        absence,
         issue: IssueConfig {
             user: tokens.enable_issuer,
             dataplane: config.dp_server.authn.enable_dataplane_token_issuer,

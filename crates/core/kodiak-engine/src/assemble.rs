@@ -6,6 +6,7 @@ use kodiak_policies::mesh_proxy_patch::ProxyPatches;
 use kodiak_xds::{
     Built,
     check::{self, Fault, Links},
+    names,
 };
 use kodiak_xds_stream::{ResourceSet, TypeUrl};
 
@@ -35,6 +36,23 @@ impl Parts {
     }
 }
 
+/// Secrets that cannot be had now. What references them is sent all the same: Envoy uses what it has, or waits for them.
+#[derive(Debug, Default)]
+pub(crate) struct MissingSecrets {
+    /// Name of the secret with the certificate.
+    pub(crate) certificate: Option<Arc<str>>,
+    /// Mesh whose validation contexts are missing.
+    pub(crate) trust_of: Option<Arc<str>>,
+}
+
+impl MissingSecrets {
+    pub(crate) fn has(&self, type_url: TypeUrl, name: &str) -> bool {
+        let is_trust = |mesh: &Arc<str>| names::is_validation_secret(mesh, name);
+        type_url == TypeUrl::Secret
+            && (self.certificate.as_deref() == Some(name) || self.trust_of.as_ref().is_some_and(is_trust))
+    }
+}
+
 /// Merges the resources of the class and of the proxy, and validates references, names and addresses.
 ///
 /// A type for which both are unchanged keeps its map: when endpoints change, a thousand proxies neither store nor compare
@@ -42,6 +60,7 @@ impl Parts {
 pub(crate) fn assemble(
     class: &Class,
     own: &[Group],
+    missing: &MissingSecrets,
     before: Option<(&ResourceSet, &Parts)>,
     faults: &mut Vec<Fault>,
 ) -> ResourceSet {
@@ -83,7 +102,8 @@ pub(crate) fn assemble(
             binds.push((address, &encoded.name));
         }
     }
-    let exists = |type_url: TypeUrl, name: &str| set.of(type_url).contains_key(name);
+    let exists =
+        |type_url: TypeUrl, name: &str| set.of(type_url).contains_key(name) || missing.has(type_url, name);
     for built in built() {
         faults.extend(check::dangling(&built.encoded.name, &built.links, exists));
     }
@@ -106,6 +126,7 @@ pub(crate) struct Earlier<'a> {
     /// Modifications of the last configuration without faults.
     pub(crate) modifications: Option<&'a Option<Arc<ProxyPatches>>>,
     pub(crate) published: Option<&'a ResourceSet>,
+    pub(crate) missing_secrets: &'a MissingSecrets,
 }
 
 /// Resources that can be sent in place of `assembled`, which has faults. The second is whether some of them have TLS
@@ -121,7 +142,7 @@ pub(crate) fn without_faults(
     // The proxy's own resources come first: inbounds matter most.
     let current = || own.iter().chain(class.groups()).flat_map(|group| group.iter());
     let generated = generated.iter().chain(class.generated());
-    let available = Available::new(current(), generated, patches, earlier.modifications, earlier.published);
+    let available = Available::new(current(), generated, patches, earlier);
     let Settled { resources, stale } = fallback::settle(current(), &available);
     for type_url in TypeUrl::ALL {
         let set = assembled.of(type_url);

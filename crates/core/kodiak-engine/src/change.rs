@@ -28,6 +28,10 @@ pub enum EngineChange {
         mesh: Arc<str>,
         rollout: Option<Rollout>,
     },
+    /// The record of the rollout cannot be read: the step before stays.
+    UnreadableRollout {
+        mesh: Arc<str>,
+    },
     Vips {
         mesh: Arc<str>,
         vips: Option<Arc<Vips>>,
@@ -99,6 +103,7 @@ impl EngineChange {
             Self::ZoneEgress { egress, .. } => egress.is_none(),
             Self::Policy { policy, .. } => policy.is_none(),
             Self::Disconnected { .. } => true,
+            Self::UnreadableRollout { .. } => false,
             Self::Secret { .. } | Self::Connected { .. } | Self::Acknowledged { .. } | Self::Tick => false,
         }
     }

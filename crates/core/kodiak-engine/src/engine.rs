@@ -168,6 +168,7 @@ impl Engine {
     fn apply_change(&mut self, change: EngineChange, touched: &mut BTreeSet<Arc<str>>) {
         match change {
             EngineChange::Mesh { name, mesh, reachability } => self.mesh(&name, touched).set_spec(mesh, reachability),
+            EngineChange::UnreadableRollout { mesh } => self.mesh(&mesh, touched).rollout_is_unreadable(),
             EngineChange::Rollout { mesh, rollout } => self.mesh(&mesh, touched).set_rollout(rollout),
             EngineChange::Vips { mesh, vips } => self.mesh(&mesh, touched).set_vips(vips.unwrap_or_default()),
             EngineChange::Secret { mesh } => self.mesh(&mesh, touched).secret_changed(),

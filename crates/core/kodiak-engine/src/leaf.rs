@@ -1,4 +1,7 @@
 //! The certificate of one proxy: requested, renewed, and kept in use while the next one cannot be issued.
+//!
+//! **Invariant:** a certificate that cannot be issued holds up nothing else: the proxy keeps the one that it has, and gets the
+//! trusted CAs and SPIFFE IDs with which another issuer can take over.
 
 use std::sync::Arc;
 
@@ -21,6 +24,8 @@ const MOST_RETRIES_DOUBLED: u32 = 6;
 #[derive(Default)]
 pub(crate) struct ProxyCertificate {
     last: Option<IssuedLeaf>,
+    /// Why the next one could not be issued.
+    failure: Option<RenewalFailure>,
     /// KRI of the MeshIdentity whose SPIRE agent issues it.
     spire: Option<Arc<str>>,
 }
@@ -28,17 +33,24 @@ pub(crate) struct ProxyCertificate {
 struct IssuedLeaf {
     issuer: LeafIssuer,
     leaf: Arc<Leaf>,
-    /// Why the next one could not be issued.
-    failure: Option<RenewalFailure>,
 }
 
 /// The certificate before stays in use.
 struct RenewalFailure {
+    issuer: LeafIssuer,
     error: String,
     attempts: u32,
     retry_at: Timestamp,
-    /// The rollout step asks for the certificate of another issuer.
-    is_step_pending: bool,
+}
+
+/// Certificate of a proxy.
+pub(crate) enum LeafState {
+    /// The control plane issues none to it.
+    None,
+    /// To be sent. It may have expired while the next one cannot be issued.
+    Issued(Arc<Leaf>),
+    /// None could be issued since the proxy connected, so it keeps the one that it may have.
+    Missing,
 }
 
 /// Issuer of a certificate, as the step of the mesh asks for it.
@@ -51,77 +63,67 @@ enum Wanted {
 impl ProxyCertificate {
     /// Whether it is due for renewal.
     pub(crate) fn is_due(&self, now: Timestamp) -> bool {
-        self.last.as_ref().is_some_and(|last| match &last.failure {
-            Some(failure) => failure.retry_at <= now,
-            None => last.leaf.renew_at <= now,
-        })
+        match (&self.failure, &self.last) {
+            (Some(failure), _) => failure.retry_at <= now,
+            (None, Some(last)) => last.leaf.renew_at <= now,
+            (None, None) => false,
+        }
     }
 
     /// Whether the certificate of the rollout step could not be issued.
     pub(crate) fn is_step_pending(&self) -> bool {
-        let failure = self.last.as_ref().and_then(|last| last.failure.as_ref());
-        failure.is_some_and(|failure| failure.is_step_pending)
+        let (Some(failure), Some(last)) = (&self.failure, &self.last) else { return false };
+        failure.issuer != last.issuer
     }
 
     /// For people.
     pub(crate) fn issued(&self, rollout: &Rollout) -> Option<Issued> {
         let last = self.last.as_ref();
-        let name = self.spire.as_ref().or_else(|| last.map(|last| last.issuer.name()))?;
+        let failed = self.failure.as_ref().map(|failure| &failure.issuer);
+        let issuer = last.map(|last| &last.issuer).or(failed).map(LeafIssuer::name);
+        let name = self.spire.as_ref().or(issuer)?;
         Some(Issued {
             issuer: name.clone(),
             leaf: last.map(|last| last.leaf.clone()),
-            failure: last.and_then(|last| Some(last.failure.as_ref()?.error.clone())),
+            failure: self.failure.as_ref().map(|failure| failure.error.clone()),
             trust: rollout.trust.iter().chain(rollout.trust_domains.keys()).cloned().collect(),
         })
     }
 
-    /// The certificate to send. `None` for a proxy that gets none from the control plane.
+    /// An error is a fault of the Dataplane.
     pub(crate) fn update(
         &mut self,
         key: &ProxyKey,
         view: &View,
         dataplane: &Proxy,
         context: &UpdateContext<'_>,
-    ) -> Result<Option<Arc<Leaf>>, String> {
+    ) -> Result<LeafState, String> {
         self.spire = None;
         match wanted(key, view, dataplane)? {
-            Wanted::Nothing => self.last = None,
-            Wanted::FromAgent(kri) => *self = Self { last: None, spire: Some(kri) },
+            Wanted::Nothing => *self = Self::default(),
+            Wanted::FromAgent(kri) => *self = Self { spire: Some(kri), ..Self::default() },
             Wanted::Leaf(request) => {
                 let leaf = context.identities.leaf(&request, context.now);
-                return self.renew(request.issuer, leaf, context.now).map(Some);
+                return Ok(self.renew(request.issuer, leaf, context.now));
             }
         }
-        Ok(None)
+        Ok(LeafState::None)
     }
 
-    /// The new certificate. If it could not be issued, the last one, for as long as it is valid.
-    fn renew(
-        &mut self,
-        issuer: LeafIssuer,
-        next: Result<Arc<Leaf>, String>,
-        now: Timestamp,
-    ) -> Result<Arc<Leaf>, String> {
+    /// The new certificate. If it could not be issued, the last one.
+    fn renew(&mut self, issuer: LeafIssuer, next: Result<Arc<Leaf>, String>, now: Timestamp) -> LeafState {
         let error = match next {
             Ok(leaf) => {
-                self.last = Some(IssuedLeaf { issuer, leaf: leaf.clone(), failure: None });
-                return Ok(leaf);
+                *self = Self { last: Some(IssuedLeaf { issuer, leaf: leaf.clone() }), ..Self::default() };
+                return LeafState::Issued(leaf);
             }
             Err(error) => error,
         };
-        let Some(last) = self.last.as_mut().filter(|last| now < last.leaf.not_after) else {
-            self.last = None;
-            return Err(error);
-        };
-        let attempts = last.failure.as_ref().map_or(0, |failure| failure.attempts);
+        let attempts = self.failure.as_ref().map_or(0, |failure| failure.attempts);
         let pause = SignedDuration::from_secs(1 << attempts.min(MOST_RETRIES_DOUBLED));
-        last.failure = Some(RenewalFailure {
-            error,
-            attempts: attempts + 1,
-            retry_at: now.checked_add(pause).unwrap_or(Timestamp::MAX),
-            is_step_pending: last.issuer != issuer,
-        });
-        Ok(last.leaf.clone())
+        let retry_at = now.checked_add(pause).unwrap_or(Timestamp::MAX);
+        self.failure = Some(RenewalFailure { issuer, error, attempts: attempts + 1, retry_at });
+        self.last.as_ref().map_or(LeafState::Missing, |last| LeafState::Issued(last.leaf.clone()))
     }
 }
 
@@ -167,33 +169,54 @@ mod tests {
         })
     }
 
+    fn version(state: LeafState) -> Option<u128> {
+        match state {
+            LeafState::Issued(leaf) => Some(leaf.version.0),
+            LeafState::None | LeafState::Missing => None,
+        }
+    }
+
     #[test]
     fn last_certificate_stays_in_use_while_the_next_cannot_be_issued() {
         let backend = || LeafIssuer::Backend("ca".into());
+        let no_ca = || Err("no CA".to_owned());
         let mut certificate = ProxyCertificate::default();
-        assert!(certificate.renew(backend(), Err("no CA".to_owned()), at(0)).is_err(), "there is none to use");
-        certificate.renew(backend(), Ok(leaf(1)), at(0)).unwrap();
+        assert!(matches!(certificate.renew(backend(), no_ca(), at(0)), LeafState::Missing), "there is none to use");
+        assert!(!certificate.is_due(at(0)) && certificate.is_due(at(1)), "it is requested again");
+        assert_eq!(certificate.issued(&Rollout::default()).unwrap().failure.as_deref(), Some("no CA"));
+        certificate.renew(backend(), Ok(leaf(1)), at(0));
         assert!(!certificate.is_due(at(499)) && certificate.is_due(at(500)));
         for (second, next) in [(500, 501), (501, 503), (503, 507)] {
             assert!(certificate.is_due(at(second)));
-            let kept = certificate.renew(backend(), Err("no CA".to_owned()), at(second)).unwrap();
-            assert_eq!(kept.version, Version(1));
+            assert_eq!(version(certificate.renew(backend(), no_ca(), at(second))), Some(1));
             assert!(!certificate.is_due(at(next - 1)) && certificate.is_due(at(next)), "retries are spaced");
         }
         assert!(!certificate.is_step_pending(), "the issuer is the same");
         assert_eq!(certificate.issued(&Rollout::default()).unwrap().failure.as_deref(), Some("no CA"));
-        certificate.renew(backend(), Ok(leaf(2)), at(507)).unwrap();
+        certificate.renew(backend(), Ok(leaf(2)), at(507));
         assert!(certificate.issued(&Rollout::default()).unwrap().failure.is_none());
-        assert!(certificate.renew(backend(), Err("no CA".to_owned()), at(1000)).is_err(), "it has expired");
+        let expired = version(certificate.renew(backend(), no_ca(), at(1000)));
+        assert_eq!(expired, Some(2), "removing it would not help the proxy");
     }
 
     #[test]
     fn proxy_without_the_certificate_of_a_step_is_pending() {
         let mut certificate = ProxyCertificate::default();
-        certificate.renew(LeafIssuer::Backend("old".into()), Ok(leaf(1)), at(0)).unwrap();
-        certificate.renew(LeafIssuer::Backend("new".into()), Err("no CA".to_owned()), at(1)).unwrap();
+        certificate.renew(LeafIssuer::Backend("old".into()), Ok(leaf(1)), at(0));
+        certificate.renew(LeafIssuer::Backend("new".into()), Err("no CA".to_owned()), at(1));
         assert!(certificate.is_step_pending());
-        certificate.renew(LeafIssuer::Backend("new".into()), Ok(leaf(2)), at(2)).unwrap();
+        certificate.renew(LeafIssuer::Backend("new".into()), Ok(leaf(2)), at(2));
         assert!(!certificate.is_step_pending());
+    }
+
+    #[test]
+    fn dead_issuer_does_not_hold_up_the_steps_to_another() {
+        let dead = || LeafIssuer::Backend("dead".into());
+        let mut connected = ProxyCertificate::default();
+        connected.renew(dead(), Ok(leaf(1)), at(0));
+        for certificate in [&mut connected, &mut ProxyCertificate::default()] {
+            certificate.renew(dead(), Err("the CA expired".to_owned()), at(1000));
+            assert!(!certificate.is_step_pending());
+        }
     }
 }

@@ -48,6 +48,8 @@ pub(crate) struct Mesh {
     /// Its label.
     reachability: Option<Mode>,
     rollout: Option<Rollout>,
+    /// The record of the rollout could not be read yet.
+    lacks_rollout: bool,
     vips: Arc<Vips>,
     view: View,
     dataplanes: BTreeMap<Arc<str>, Arc<Proxy>>,
@@ -94,6 +96,7 @@ impl Mesh {
             spec: None,
             reachability: None,
             rollout: None,
+            lacks_rollout: false,
             vips: Arc::default(),
             view: View::default(),
             dataplanes: BTreeMap::new(),
@@ -124,6 +127,7 @@ impl Mesh {
             spec,
             reachability: _,
             rollout,
+            lacks_rollout,
             vips,
             view: _,
             dataplanes,
@@ -148,6 +152,7 @@ impl Mesh {
             || !otlp_backends.is_empty()
             || spec.is_some()
             || rollout.is_some()
+            || *lacks_rollout
             || vips.iter().next().is_some();
         !has_documents && dataplanes.is_empty() && policies.is_empty() && objects.is_empty() && proxies.is_empty()
     }
@@ -160,6 +165,13 @@ impl Mesh {
 
     pub(crate) fn set_rollout(&mut self, rollout: Option<Rollout>) {
         self.rollout = rollout;
+        self.lacks_rollout = false;
+        self.dirty.settings = true;
+    }
+
+    /// The last step that could be read stays. Without one, nothing is published: the target may be steps away.
+    pub(crate) fn rollout_is_unreadable(&mut self) {
+        self.lacks_rollout = self.rollout.is_none();
         self.dirty.settings = true;
     }
 
@@ -286,8 +298,12 @@ impl Mesh {
     fn update_once(&mut self, context: &mut UpdateContext<'_>) -> BTreeSet<Arc<str>> {
         let mut dirty = std::mem::take(&mut self.dirty);
         let mut view_changed = false;
-        if dirty.settings {
-            let view = View::of(&self.name, self.spec.as_deref(), self.rollout.as_ref(), self.reachability, context);
+        // CAs in files are read again: nothing tells when they change.
+        if dirty.settings || dirty.tick && self.view.lacks_trust() {
+            let spec = self.spec.as_deref();
+            let mut view =
+                View::of(&self.name, spec, self.rollout.as_ref(), self.reachability, &self.view, context);
+            view.lacks_rollout = self.lacks_rollout;
             view_changed = view != self.view;
             self.objects.set_rollout(&view.rollout);
             self.view = view;

@@ -31,14 +31,14 @@ use kodiak_xds::{
 use kodiak_xds_stream::Snapshot;
 
 use crate::{
-    assemble::{Earlier, Parts, assemble, own_fault, with_remover, without_faults},
+    assemble::{Earlier, MissingSecrets, Parts, assemble, own_fault, with_remover, without_faults},
     cache::{CertificateInput, Group},
     class::Class,
     class_key::{Certificate, transparent},
     classes::ClassId,
     engine::{Issued, UpdateContext},
     entries,
-    leaf::ProxyCertificate,
+    leaf::{LeafState, ProxyCertificate},
     metrics,
     patched::Origin,
     proxy_facts,
@@ -50,6 +50,7 @@ use crate::{
 const ADMIN_PORT: u32 = 9901;
 /// In faults, stands for a resource where there is no single one.
 const SECRETS: &str = "secrets";
+const ROLLOUT: &str = "mtls-rollout";
 
 pub(crate) struct EngineProxy {
     pub(crate) metadata: Arc<NodeMetadata>,
@@ -59,7 +60,8 @@ pub(crate) struct EngineProxy {
     /// Token of the mTLS rollout step of the snapshot.
     pub(crate) rollout: Arc<str>,
     certificate: ProxyCertificate,
-    /// The certificate or the trusted CAs of the current step cannot be had.
+    missing_secrets: MissingSecrets,
+    /// Nobody can issue its certificate, or the mesh trusts no CA.
     has_no_secrets: bool,
     own: Vec<Group>,
     /// Those of `own` that modifications may change, before them. Empty without modifications.
@@ -157,6 +159,7 @@ impl EngineProxy {
             faults: Vec::new(),
             rollout: Arc::default(),
             certificate: ProxyCertificate::default(),
+            missing_secrets: MissingSecrets::default(),
             has_no_secrets: false,
             own: Vec::new(),
             generated: Vec::new(),
@@ -186,6 +189,13 @@ impl EngineProxy {
     /// Returns whether its resources, its rollout step or its faults changed. Resources with faults do not hold up the
     /// others.
     pub(crate) fn update(&mut self, subject: &Subject<'_>, stale: Stale, context: &mut UpdateContext<'_>) -> bool {
+        if subject.view.lacks_rollout {
+            let text = "the control plane cannot read its record of the mTLS rollout of the mesh: restore it, or delete it if the mesh has reached its target";
+            let faults = vec![own_fault(&ROLLOUT.into(), text)];
+            let changed = self.faults != faults;
+            self.faults = faults;
+            return changed;
+        }
         let mut faults = Vec::new();
         let trimmed = self.trimmed(subject);
         let records = trimmed.map_or(&subject.class.records, |trimmed| trimmed.records);
@@ -202,17 +212,18 @@ impl EngineProxy {
         faults.extend(subject.class.faults.values().flatten().cloned());
         let before = self.snapshot.as_ref().zip(self.parts.as_ref());
         let before = before.map(|(snapshot, parts)| (&snapshot.resources, parts));
-        let mut resources = assemble(subject.class, &self.own, before, &mut faults);
+        let mut resources = assemble(subject.class, &self.own, &self.missing_secrets, before, &mut faults);
         if let Some(patches) = subject.patches {
             faults = faults.iter().map(|fault| with_remover(fault, patches)).collect();
         }
-        let mut is_behind = self.certificate.is_step_pending() || self.has_no_secrets;
+        let mut is_behind = self.certificate.is_step_pending() || subject.view.lacks_trust() || self.has_no_secrets;
         if faults.is_empty() {
             self.last_good.modifications = Some(subject.patches.cloned());
         } else {
             let LastGood { modifications, published } = &self.last_good;
             let published = published.as_ref().map(|snapshot| &snapshot.resources);
-            let earlier = Earlier { modifications: modifications.as_ref(), published };
+            let earlier =
+                Earlier { modifications: modifications.as_ref(), published, missing_secrets: &self.missing_secrets };
             let (sound, has_stale_tls) =
                 without_faults(resources, subject.class, &self.own, &self.generated, subject.patches, earlier);
             resources = sound;
@@ -448,26 +459,40 @@ impl EngineProxy {
         own
     }
 
+    /// The certificate and the trusted CAs, each if it can be had.
     fn secrets(&mut self, subject: &Subject<'_>, context: &mut UpdateContext<'_>) -> Result<Vec<Group>, Fault> {
         let fault = |text: String| own_fault(&SECRETS.into(), &text);
         let mesh = &subject.key.mesh;
-        let leaf = self.certificate.update(&subject.key, subject.view, subject.dataplane, context);
-        let Some(leaf) = leaf.map_err(fault)? else { return Ok(Vec::new()) };
+        self.missing_secrets = MissingSecrets::default();
+        let state = self.certificate.update(&subject.key, subject.view, subject.dataplane, context);
+        let leaf = match state.map_err(fault)? {
+            LeafState::None => return Ok(Vec::new()),
+            LeafState::Issued(leaf) => Some(leaf),
+            LeafState::Missing => None,
+        };
         let trusted = match &subject.view.trusted {
-            Some(Ok(trusted)) => trusted,
-            Some(Err(error)) => return Err(fault(error.clone())),
-            None => {
+            None if !subject.view.lacks_trust() => {
                 let text = "cannot issue a certificate: the mesh trusts no CA; check mtls.backends and mtls.enabledBackend of the Mesh, and its MeshTrusts";
                 return Err(fault(text.to_owned()));
             }
+            trusted => trusted.as_ref(),
         };
-        let input = CertificateInput { mesh: mesh.clone(), proxy: subject.key.name.clone(), version: leaf.version };
-        let make = |_: &_| vec![build_secret_as(leaf.version, &secrets::identity(mesh, &leaf.identity))];
-        let certificate = context.cache.certificates.get(&input, make);
-        let name = names::validation_secret(mesh).into();
-        let any = Validation { name, trusted: trusted.clone(), accepted: Vec::new() };
-        let make = |input: &Validation| vec![build_secret(&secrets::validation(input))];
-        Ok(vec![certificate, context.cache.validations.get(&any, make)])
+        let certificate = leaf.map(|leaf| {
+            let input = CertificateInput { mesh: mesh.clone(), proxy: subject.key.name.clone(), version: leaf.version };
+            let make = |_: &_| vec![build_secret_as(leaf.version, &secrets::identity(mesh, &leaf.identity))];
+            context.cache.certificates.get(&input, make)
+        });
+        let trust = trusted.map(|trusted| {
+            let name = names::validation_secret(mesh).into();
+            let any = Validation { name, trusted: trusted.clone(), accepted: Vec::new() };
+            let make = |input: &Validation| vec![build_secret(&secrets::validation(input))];
+            context.cache.validations.get(&any, make)
+        });
+        self.missing_secrets = MissingSecrets {
+            certificate: certificate.is_none().then(|| names::identity_secret(mesh).into()),
+            trust_of: trust.is_none().then(|| mesh.clone()),
+        };
+        Ok(certificate.into_iter().chain(trust).collect())
     }
 }
 

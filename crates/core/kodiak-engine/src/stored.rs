@@ -8,11 +8,13 @@ use kodiak_model::{Kind, ProxyKey, ResourceKey};
 use kodiak_policies::otlp_backends::OtlpBackend;
 use kodiak_reachability::Mode;
 use kodiak_world::{World, destination, document};
+use serde::de::DeserializeOwned;
 
 use crate::EngineChange;
 
 impl EngineChange {
-    /// `None` for resources that no proxy depends on. A resource without a readable version counts as deleted.
+    /// `None` for resources that no proxy depends on. A resource without a readable version counts as deleted, but for the
+    /// records of the control plane: their last readable version stays.
     pub fn of(change: &kodiak_world::Change) -> Option<Self> {
         let kodiak_world::Change { key, resource, .. } = change;
         let resource = resource.as_deref();
@@ -43,10 +45,12 @@ impl EngineChange {
             "Secret" => Self::Secret { mesh },
             "ZoneEgress" => Self::ZoneEgress { name, egress: resource.and_then(kodiak_world::Resource::spec) },
             _ if let Some(document) = document::name(key) => match document {
-                document::VIPS => Self::Vips { mesh, vips: resource.and_then(kodiak_world::Resource::document) },
-                document::ROLLOUT => {
-                    Self::Rollout { mesh, rollout: resource.and_then(kodiak_world::Resource::document) }
-                }
+                // Virtual addresses that cannot be read stay as they are.
+                document::VIPS => Self::Vips { mesh, vips: readable(resource)? },
+                document::ROLLOUT => readable(resource).map_or_else(
+                    || Self::UnreadableRollout { mesh: mesh.clone() },
+                    |rollout| Self::Rollout { mesh: mesh.clone(), rollout },
+                ),
                 _ => return None,
             },
             kind if let Some((_, kind)) = destination::KINDS.iter().find(|(known, _)| known.name == kind) => {
@@ -77,5 +81,13 @@ impl EngineChange {
             .chain(documents.into_iter().flatten())
             .filter_map(|resource| Self::of(&kodiak_world::Change::put(resource.clone())))
             .collect()
+    }
+}
+
+/// `None` if the record exists and cannot be read.
+fn readable<T: DeserializeOwned>(record: Option<&kodiak_world::Resource>) -> Option<Option<T>> {
+    match record {
+        None => Some(None),
+        Some(record) => record.document().map(Some),
     }
 }

@@ -23,10 +23,14 @@ pub(crate) struct View {
     exists: bool,
     pub(crate) name: Arc<str>,
     pub(crate) rollout: Rollout,
+    /// The record of the rollout cannot be read.
+    pub(crate) lacks_rollout: bool,
     /// Identifies the rollout step that proxies acknowledge.
     pub(crate) token: Arc<str>,
-    /// Trusted CAs, or why they cannot be read. `None` without mTLS.
-    pub(crate) trusted: Option<Result<TrustedCas, String>>,
+    /// Trusted CAs, as they could last be read. `None` without mTLS.
+    pub(crate) trusted: Option<TrustedCas>,
+    /// Why those of the step cannot be read.
+    trust_failure: Option<String>,
     /// Whether connections to unknown destinations pass through.
     pub(crate) passthrough: bool,
     /// The zone of the control plane.
@@ -47,14 +51,19 @@ impl View {
         reachable::has_legacy_destinations(self.mode)
     }
 
+    /// Whether a trusted CA of the step cannot be read.
+    pub(crate) fn lacks_trust(&self) -> bool {
+        self.trust_failure.is_some()
+    }
+
     /// How policies resolve plain names of services.
     pub(crate) fn resolution(&self) -> NameResolution {
         reachable::name_resolution(self.mode)
     }
 
-    /// Validation context of a cluster whose servers have one of these SPIFFE IDs. `None` while the CAs cannot be read.
+    /// Validation context of a cluster whose servers have one of these SPIFFE IDs. `None` if the CAs could never be read.
     pub(crate) fn server_validation(&self, cluster: &str, accepted: Vec<String>) -> Option<Validation> {
-        let trusted = self.trusted.as_ref()?.as_ref().ok()?.clone();
+        let trusted = self.trusted.clone()?;
         Some(Validation { name: names::server_validation_secret(&self.name, cluster).into(), trusted, accepted })
     }
 
@@ -68,18 +77,22 @@ impl View {
         self.rollout.call && self.rollout.accept == InboundTls::Strict && *client == Certificate::None
     }
 
-    /// Without a Mesh, the default settings.
+    /// Without a Mesh, the default settings. CAs that cannot be read stay as they are in `last`.
     pub(crate) fn of(
         name: &Arc<str>,
         spec: Option<&MeshSpec>,
         rollout: Option<&Rollout>,
         reachability: Option<Mode>,
+        last: &Self,
         context: &UpdateContext<'_>,
     ) -> Self {
         let Some(spec) = spec else { return Self { name: name.clone(), ..Self::default() } };
         // Without a recorded rollout, the mesh is at its target.
         let rollout = rollout.cloned().unwrap_or_else(|| Rollout::target(spec, &DesiredIdentities::default()));
-        let trusted = trusted_cas(name, &rollout, context.identities).transpose();
+        let (trusted, trust_failure) = match trusted_cas(name, &rollout, context.identities) {
+            Ok(trusted) => (trusted, None),
+            Err(error) => (last.trusted.clone(), Some(error)),
+        };
         let routing = spec.routing.clone().unwrap_or_default();
         let zone_priority =
             if routing.locality_aware_load_balancing { ZonePriority::LocalFirst } else { ZonePriority::Equal };
@@ -94,7 +107,9 @@ impl View {
             name: name.clone(),
             token: rollout.token().into(),
             rollout,
+            lacks_rollout: false,
             trusted,
+            trust_failure,
             passthrough: spec.passthrough(),
             zone: context.settings.zone.clone(),
             zone_priority,

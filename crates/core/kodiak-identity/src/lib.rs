@@ -3,18 +3,27 @@
 //!
 //! **Invariant:** of several MeshIdentities that select a proxy the most specific one issues, then the first by name; one
 //! without a provider never does.
+//! **Invariant:** a step of a rollout overtakes no proxy that may be running: one that is not connected counts for a grace
+//! period, and what its certificate needs stays until that expires. The times are stored facts and the clock is an argument,
+//! so every control plane decides alike.
+//! **Invariant:** a record that cannot be read counts neither as absent nor as its default: the last one stays, and the rollout
+//! waits.
 //! **Invariant:** a SPIFFE ID follows from labels that an administrator wrote or a token binds, never from a proxy's claim.
 
 mod applied;
 mod desired;
+mod presence;
 mod progress;
 mod spiffe_id;
+mod status;
 mod tls;
 
 pub use applied::{
     Issuer, NoSpiffeId, ServerAccess, best_match, expected_ids, has_certificate, issuer_of, spiffe_id as applied_id,
 };
 pub use desired::{applied_provider, creates_trust, current, desired, expected, target};
-pub use progress::{Progress, RolloutStatus, Step, rollout_status};
+pub use presence::{AbsenceLimits, Moment, disconnected};
+pub use progress::{Progress, Step};
 pub use spiffe_id::{Identity, issuing, of_proxy, possible};
+pub use status::{RolloutStatus, rollout_status};
 pub use tls::{TlsPolicies, accepts, is_permissive};

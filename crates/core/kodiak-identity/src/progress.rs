@@ -1,30 +1,34 @@
 //! Progress of the mTLS rollout of a mesh: the next step, or the proxies that hold it up.
 
-use std::{collections::BTreeMap, sync::Arc};
-
-use kodiak_model::kinds::{
-    dataplane_insight::{DataplaneInsight, MtlsInsight},
-    mesh::Mesh,
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
 };
-use kodiak_rollout::{DesiredIdentities, Phase, Rollout, WaitReason, Waiting};
+
+use kodiak_model::kinds::{dataplane_insight::DataplaneInsight, mesh::Mesh};
+use kodiak_rollout::{DesiredIdentities, Phase, Rollout, RolloutRecord, WaitReason, Waiting, WayBack};
 use kodiak_rules::Proxy;
 use kodiak_world::{
     Resource, World,
     document::{self, IDENTITIES, ROLLOUT},
 };
+use serde::de::DeserializeOwned;
 
-use crate::{desired::desired, has_certificate};
+use crate::{
+    has_certificate,
+    presence::{Moment, ObservedProxy},
+};
 
 #[derive(Default)]
 pub struct Progress {
     pub mesh: Option<Arc<Mesh>>,
-    pub desired: DesiredIdentities,
+    desired: DesiredIdentities,
     /// Stored step. `None` for a new mesh.
-    pub current: Option<Rollout>,
-    /// Step that each proxy acknowledged last; `None` when it is offline.
-    acknowledged: BTreeMap<Arc<str>, Option<String>>,
-    /// Envoy's error, for proxies that reject the current step.
-    rejecting: BTreeMap<Arc<str>, String>,
+    current: Option<RolloutRecord>,
+    /// Names of records that cannot be read. What they had before stays.
+    unreadable: BTreeSet<&'static str>,
+    /// By name; those that never connected are not here.
+    proxies: BTreeMap<Arc<str>, ObservedProxy>,
     dataplanes: BTreeMap<Arc<str>, Arc<Proxy>>,
 }
 
@@ -33,65 +37,63 @@ pub struct Progress {
 pub enum Step {
     /// The target is reached.
     Done,
-    /// Persist this step: all proxies acknowledged the current one.
-    Take { phase: Phase, next: Box<Rollout> },
+    /// Persist this step: no proxy that counts is harmed by it.
+    Take { phase: Phase, next: Box<RolloutRecord> },
     /// These proxies hold up the step after the current one.
     Wait { phase: Phase, proxies: Vec<Waiting> },
-}
-
-/// Position of a mesh in its rollout.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RolloutStatus {
-    pub current: Rollout,
-    pub target: Rollout,
-    /// Phase of the next step. `None` at the target.
-    pub next: Option<Phase>,
-    /// Proxies that hold it up.
-    pub waiting: Vec<Waiting>,
-}
-
-/// Computed from the store. `None` without the mesh. Cheap for a mesh at its target.
-pub fn rollout_status(world: &World, mesh: &str) -> Option<RolloutStatus> {
-    let mut progress = Progress {
-        mesh: Some(world.mesh(mesh)?),
-        desired: desired(world, mesh),
-        current: world.get(&document::key(mesh, ROLLOUT)).and_then(|step| step.document()),
-        ..Progress::default()
-    };
-    let target = progress.target()?;
-    let current = progress.current.clone().unwrap_or_else(|| target.clone());
-    if current != target {
-        for resource in world.list_in("Dataplane", mesh) {
-            progress.dataplane(&resource.key.name, Some(resource));
-        }
-        for resource in world.list_in("DataplaneInsight", mesh) {
-            progress.insight(&resource.key.name, Some(resource));
-        }
-    }
-    let (next, waiting) = match progress.step() {
-        Step::Done => (None, Vec::new()),
-        Step::Take { phase, .. } => (Some(phase), Vec::new()),
-        Step::Wait { phase, proxies } => (Some(phase), proxies),
-    };
-    // A new mesh is at its target before its first step is stored.
-    let next = next.filter(|_| current != target);
-    Some(RolloutStatus { current, target, next, waiting })
+    /// Records that cannot be read: nothing is decided without them.
+    Unreadable(Vec<&'static str>),
 }
 
 impl Progress {
     /// Whether nothing of the mesh is known. Records may come before the mesh that they belong to.
     pub fn is_empty(&self) -> bool {
-        let Self { mesh, desired, current, acknowledged, rejecting: _, dataplanes } = self;
-        let has_records = current.is_some() || *desired != DesiredIdentities::default();
-        mesh.is_none() && !has_records && acknowledged.is_empty() && dataplanes.is_empty()
+        let Self { mesh, desired, current, unreadable, proxies, dataplanes } = self;
+        let has_records = current.is_some() || *desired != DesiredIdentities::default() || !unreadable.is_empty();
+        mesh.is_none() && !has_records && proxies.is_empty() && dataplanes.is_empty()
     }
 
     /// Whether the records of the mesh that the store has are those that were applied.
     pub fn has_records_of(&self, world: &World, mesh: &str) -> bool {
-        let stored = |name| world.get(&document::key(mesh, name));
-        let step: Option<Rollout> = stored(ROLLOUT).and_then(|step| step.document());
-        let desired: Option<DesiredIdentities> = stored(IDENTITIES).and_then(|desired| desired.document());
-        step == self.current && desired.unwrap_or_default() == self.desired
+        let mut stored = Self::default();
+        stored.set_record(ROLLOUT, world.get(&document::key(mesh, ROLLOUT)).map(|record| &**record));
+        stored.set_record(IDENTITIES, world.get(&document::key(mesh, IDENTITIES)).map(|record| &**record));
+        let is_same = |name, equal: bool| equal || stored.unreadable.contains(name);
+        stored.unreadable == self.unreadable
+            && is_same(ROLLOUT, stored.current == self.current)
+            && is_same(IDENTITIES, stored.desired == self.desired)
+    }
+
+    /// Current step, also while its record cannot be read.
+    pub fn current(&self) -> Option<&RolloutRecord> {
+        self.current.as_ref()
+    }
+
+    /// Applies the record of the step ([`ROLLOUT`]) or of the identities ([`IDENTITIES`]). `None`: it was deleted. Returns
+    /// whether it can be read; otherwise the one before stays.
+    pub fn set_record(&mut self, name: &'static str, resource: Option<&Resource>) -> bool {
+        let readable = if name == ROLLOUT {
+            let read = read(resource).map(|record| self.current = record);
+            read.is_some()
+        } else {
+            let read = read(resource).map(|record| self.desired = record.unwrap_or_default());
+            read.is_some()
+        };
+        if readable {
+            self.unreadable.remove(name);
+        } else {
+            self.unreadable.insert(name);
+        }
+        readable
+    }
+
+    pub(crate) fn desired(&self) -> &DesiredIdentities {
+        &self.desired
+    }
+
+    /// Applies MeshIdentities and MeshTrusts that no record has yet.
+    pub(crate) fn set_desired(&mut self, desired: DesiredIdentities) {
+        self.desired = desired;
     }
 
     /// Applies a Dataplane. `None`: it was deleted.
@@ -104,57 +106,100 @@ impl Progress {
 
     /// Applies a DataplaneInsight. `None`: it was deleted.
     pub fn insight(&mut self, name: &Arc<str>, resource: Option<&Resource>) {
-        self.rejecting.remove(name);
-        let Some(insight) = resource.and_then(Resource::spec::<DataplaneInsight>) else {
-            self.acknowledged.remove(name);
-            return;
-        };
-        let online = insight.is_online();
-        let MtlsInsight { acknowledged, rejecting, .. } = insight.mtls.clone().unwrap_or_default();
-        self.acknowledged.insert(name.clone(), online.then_some(acknowledged));
-        if online && !rejecting.is_empty() {
-            self.rejecting.insert(name.clone(), rejecting);
+        match resource.and_then(Resource::spec::<DataplaneInsight>) {
+            Some(insight) => drop(self.proxies.insert(name.clone(), ObservedProxy::of(&insight))),
+            None => drop(self.proxies.remove(name)),
         }
     }
 
-    fn target(&self) -> Option<Rollout> {
+    pub(crate) fn target(&self) -> Option<Rollout> {
         self.mesh.as_ref().map(|mesh| Rollout::target(mesh, &self.desired))
     }
 
-    pub fn step(&self) -> Step {
+    pub fn step(&self, moment: &Moment) -> Step {
+        if !self.unreadable.is_empty() {
+            return Step::Unreadable(self.unreadable.iter().copied().collect());
+        }
         let Some(target) = self.target() else { return Step::Done };
         // A new mesh starts at its target: no proxy depends on another step.
         let Some(current) = &self.current else {
-            return Step::Take { phase: Phase::Trust, next: Box::new(target) };
+            let next = Box::new(RolloutRecord::first(target, moment.now));
+            return Step::Take { phase: Phase::Trust, next };
         };
-        if *current == target {
+        if current.step.is_same_step(&target) {
             return Step::Done;
         }
-        let token = current.token();
-        let connected =
-            self.acknowledged.iter().filter_map(|(name, acknowledged)| Some((name, acknowledged.as_ref()?)));
-        let mut waiting: BTreeMap<&Arc<str>, WaitReason> = connected
-            .filter(|(_, acknowledged)| **acknowledged != token)
-            .map(|(name, _)| (name, self.reason(name)))
-            .collect();
+        let mut waiting = self.unacknowledged(current, moment);
+        if waiting.values().any(|reason| matches!(reason, WaitReason::Rejected(_)))
+            && let Some(WayBack { phase, next }) = current.way_back(&target, |from| self.loses(from, &target))
+            && self.not_covered(&current.step, &next, &target).next().is_none()
+        {
+            return Step::Take { phase, next: Box::new(current.advanced(next, false, moment.now)) };
+        }
         // Every Dataplane is asked only when the step can be taken: this is called for every acknowledgement.
-        let loses = waiting.is_empty() && self.loses(current, &target);
-        let Some((phase, next)) = current.next(&target, loses) else { return Step::Done };
-        if current.needs_everybody(&next, &target) {
-            let is_offline = |name: &Arc<str>| self.acknowledged.get(name).is_none_or(Option::is_none);
-            let servers = self.dataplanes.iter().filter(|(_, proxy)| !proxy.dataplane.inbounds().is_empty());
-            let offline = servers.filter(|(name, _)| is_offline(name));
-            waiting.extend(offline.map(|(name, _)| (name, WaitReason::NotConnected)));
+        let loses = waiting.is_empty() && self.loses(&current.step, &target);
+        let Some((phase, next)) = current.step.next(&target, loses) else { return Step::Done };
+        if phase == Phase::Remove {
+            let holders = self.holders_of_old_trust(current, &next, moment);
+            for (name, reason) in holders {
+                waiting.entry(name).or_insert(reason);
+            }
         }
-        if current.needs_identities(&next) {
-            let without = self.dataplanes.iter().filter(|(_, proxy)| !has_certificate(&next.issuers, proxy));
-            waiting.extend(without.map(|(name, _)| (name, WaitReason::NoIdentity)));
-        }
+        waiting.extend(self.not_covered(&current.step, &next, &target));
         if waiting.is_empty() {
-            return Step::Take { phase, next: Box::new(next) };
+            return Step::Take { phase, next: Box::new(current.advanced(next, true, moment.now)) };
         }
         let proxies = waiting.into_iter().map(|(proxy, reason)| Waiting { proxy: proxy.clone(), reason });
         Step::Wait { phase, proxies: proxies.collect() }
+    }
+
+    /// Proxies that have not acknowledged the current step, and may be running.
+    fn unacknowledged(&self, current: &RolloutRecord, moment: &Moment) -> BTreeMap<&Arc<str>, WaitReason> {
+        let token = current.step.token();
+        let is_anybody_online = self.proxies.values().any(|proxy| proxy.online);
+        let taken = current.taken.filter(|_| !is_anybody_online);
+        let others = self.proxies.iter().filter(|(_, proxy)| proxy.acknowledged != token);
+        others.filter_map(|(name, proxy)| Some((name, proxy.holds_up(moment, taken)?))).collect()
+    }
+
+    /// Proxies whose certificate `next` would make useless: those that could not get another, and those that are not connected
+    /// and may come back at a step that `next` is not compatible with.
+    fn holders_of_old_trust<'a>(
+        &'a self,
+        current: &'a RolloutRecord,
+        next: &'a Rollout,
+        moment: &'a Moment,
+    ) -> impl Iterator<Item = (&'a Arc<str>, WaitReason)> {
+        let is_safe = |proxy: &ObservedProxy| {
+            let possible = current.possible_steps(&proxy.acknowledged);
+            possible.is_some_and(|mut possible| possible.all(|step| step.is_compatible(next)))
+        };
+        self.proxies.iter().filter_map(move |(name, proxy)| {
+            let issuers = &current.step.issuers;
+            // Without a certificate at this step, it presents none.
+            let presents = || self.dataplanes.get(name).is_some_and(|dataplane| has_certificate(issuers, dataplane));
+            let absent = || proxy.old_trust(moment).filter(|_| !is_safe(proxy));
+            let reason = proxy.old_certificate(issuers).filter(|_| presents()).or_else(absent)?;
+            Some((name, reason))
+        })
+    }
+
+    /// Proxies that need a certificate, or their sidecar, before `next`.
+    fn not_covered<'a>(
+        &'a self,
+        current: &'a Rollout,
+        next: &'a Rollout,
+        target: &'a Rollout,
+    ) -> impl Iterator<Item = (&'a Arc<str>, WaitReason)> {
+        let is_offline = |name: &Arc<str>| self.proxies.get(name).is_none_or(|proxy| !proxy.online);
+        let (everybody, identities) = (current.needs_everybody(next, target), current.needs_identities(next));
+        self.dataplanes.iter().filter(move |_| everybody || identities).filter_map(move |(name, proxy)| {
+            if identities && !has_certificate(&next.issuers, proxy) {
+                return Some((name, WaitReason::NoIdentity));
+            }
+            let is_missing = everybody && !proxy.dataplane.inbounds().is_empty() && is_offline(name);
+            is_missing.then_some((name, WaitReason::NotConnected))
+        })
     }
 
     /// Whether a proxy has a certificate now, and none at the target.
@@ -163,69 +208,15 @@ impl Progress {
             |proxy: &Arc<Proxy>| has_certificate(&current.issuers, proxy) && !has_certificate(&target.issuers, proxy);
         current.issuers != target.issuers && self.dataplanes.values().any(lost)
     }
+}
 
-    fn reason(&self, proxy: &Arc<str>) -> WaitReason {
-        match self.rejecting.get(proxy) {
-            Some(error) => WaitReason::Rejected(error.clone()),
-            None => WaitReason::NotAcknowledged,
-        }
+/// `None` if it cannot be read: another version wrote it in an unknown format, or it is damaged.
+fn read<T: DeserializeOwned>(resource: Option<&Resource>) -> Option<Option<T>> {
+    match resource {
+        None => Some(None),
+        Some(resource) => resource.document().map(Some),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn mesh() -> Arc<Mesh> {
-        let mesh = r#"{"mtls": {"enabledBackend": "ca", "backends": [{"name": "ca", "type": "builtin"}]}}"#;
-        serde_json::from_str(mesh).unwrap()
-    }
-
-    fn strict() -> Rollout {
-        Rollout::target(&mesh(), &DesiredIdentities::default())
-    }
-
-    fn after(step: &Rollout) -> Rollout {
-        step.next(&strict(), false).unwrap().1
-    }
-
-    fn proxies(acknowledged: &[(&str, Option<&str>)]) -> BTreeMap<Arc<str>, Option<String>> {
-        acknowledged.iter().map(|(name, token)| (Arc::from(*name), token.map(str::to_owned))).collect()
-    }
-
-    fn taken(progress: &Progress) -> Rollout {
-        let Step::Take { next, .. } = progress.step() else { panic!("it waits") };
-        *next
-    }
-
-    #[test]
-    fn new_mesh_starts_at_its_target() {
-        let progress = Progress { mesh: Some(mesh()), ..Progress::default() };
-        assert_eq!(taken(&progress), strict());
-    }
-
-    #[test]
-    fn step_waits_for_every_connected_proxy() {
-        let both = after(&Rollout::default());
-        let mut progress = Progress {
-            mesh: Some(mesh()),
-            current: Some(both.clone()),
-            acknowledged: proxies(&[("a", Some(&both.token())), ("b", Some("")), ("c", Some("")), ("away", None)]),
-            rejecting: [("c".into(), "lds: cannot bind".to_owned())].into(),
-            ..Progress::default()
-        };
-        let Step::Wait { proxies: waiting, .. } = progress.step() else { panic!("it waits") };
-        let waiting: Vec<_> = waiting.iter().map(ToString::to_string).collect();
-        assert_eq!(waiting, ["b (has not acknowledged)", "c (rejected lds: cannot bind)"]);
-        progress.acknowledged = proxies(&[("a", Some(&both.token())), ("b", Some(&both.token())), ("away", None)]);
-        assert_eq!(taken(&progress), after(&both));
-        progress.current = Some(strict());
-        assert_eq!(progress.step(), Step::Done);
-    }
-
-    #[test]
-    fn step_does_not_wait_without_connected_proxies() {
-        let progress = Progress { mesh: Some(mesh()), current: Some(Rollout::default()), ..Progress::default() };
-        assert_eq!(taken(&progress), after(&Rollout::default()));
-    }
-}
+mod tests;

@@ -69,6 +69,11 @@ impl Issuers {
         self.signer.is_none() && self.identities.iter().all(|identity| identity.provider.is_none())
     }
 
+    /// Whether one has this name, as DataplaneInsights show it: a backend, or the KRI of a MeshIdentity.
+    pub fn has(&self, name: &str) -> bool {
+        self.signer.as_deref() == Some(name) || self.identities.iter().any(|identity| *identity.kri == *name)
+    }
+
     /// Whether a change to `other` neither alters which proxies have a certificate nor which SPIFFE IDs they have.
     pub(crate) fn is_same_to_clients(&self, other: &Self) -> bool {
         self.signer.is_some() == other.signer.is_some() && self.identities == other.identities

@@ -2,8 +2,12 @@
 //!
 //! Proxies do not change at the same moment. So every step must work while some proxies are at the previous one:
 //! servers must accept what clients already send, clients must expect the SPIFFE IDs of all certificates in use, and
-//! both must trust their CAs. A step is taken when all connected proxies have acknowledged the previous one, never by
-//! time.
+//! both must trust their CAs. A step is taken when all proxies that count have acknowledged the previous one: those that are
+//! connected, and those whose connection ended a moment ago (`kodiak-identity` decides who counts).
+//!
+//! **Invariant:** all steps that proxies may still be at are compatible with each other ([`Rollout::is_compatible`]): a
+//! client at one and a server at the other accept each other, both ways. [`RolloutRecord`] stores these steps. So a step
+//! that proxies reject can always be left: another step that is compatible with all of them needs no acknowledgement.
 //!
 //! | from | to | steps |
 //! |---|---|---|
@@ -13,8 +17,10 @@
 //! | CA A | CA B | all trust A and B, certificates of B, all trust B |
 //! | identity A | identity B | all trust the CAs of both, clients expect the SPIFFE IDs of both, certificates of B, clients expect B, all trust the CA of B |
 
+mod compatible;
 mod inbound;
 mod issuers;
+mod record;
 #[cfg(test)]
 mod tests;
 mod waiting;
@@ -30,6 +36,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 pub use inbound::CertificateSource;
 pub use issuers::{AppliedIdentity, AppliedProvider, Issuers, Selector};
+pub use record::{RolloutRecord, WayBack};
 pub use waiting::{WaitReason, Waiting};
 
 /// Trusted CA certificates (PEM, sorted) by trust domain.
@@ -59,6 +66,15 @@ pub struct Rollout {
     /// CAs that are trusted beside those of backends.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub trust_domains: TrustDomains,
+    /// Distinguishes the token of a step from that of an equal one before it, which proxies may have acknowledged while
+    /// they were sent another one since.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub repeat: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde asks for")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// MeshIdentities and MeshTrusts of a mesh that take part in its rollout.
@@ -70,6 +86,9 @@ pub struct DesiredIdentities {
     pub identities: Vec<Arc<AppliedIdentity>>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub trust_domains: TrustDomains,
+    /// For people: faults of MeshTrusts that are stored and not trusted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ignored: Vec<Arc<str>>,
 }
 
 impl DesiredIdentities {
@@ -101,7 +120,7 @@ pub enum Phase {
 impl Rollout {
     /// Last step, for the settings of the mesh.
     pub fn target(mesh: &Mesh, desired: &DesiredIdentities) -> Self {
-        let DesiredIdentities { identities, trust_domains } = desired.clone();
+        let DesiredIdentities { identities, trust_domains, ignored: _ } = desired.clone();
         let enabled = mesh.enabled_backend();
         let signer = enabled.map(|backend| backend.name.as_str().into());
         let backends = mesh.mtls.iter().filter(|_| enabled.is_some()).flat_map(|mtls| &mtls.backends);
@@ -119,13 +138,22 @@ impl Rollout {
             other_issuers: None,
             trust: backends.map(|backend| backend.name.as_str().into()).collect(),
             trust_domains,
+            repeat: 0,
         }
+    }
+
+    /// Whether proxies get the same configuration at both.
+    pub fn is_same_step(&self, other: &Self) -> bool {
+        let Self { accept, strict_allowed, call, issuers, other_issuers, trust, trust_domains, repeat: _ } = self;
+        (*accept, *strict_allowed, *call) == (other.accept, other.strict_allowed, other.call)
+            && (issuers, other_issuers) == (&other.issuers, &other.other_issuers)
+            && (trust, trust_domains) == (&other.trust, &other.trust_domains)
     }
 
     /// Identifier of the step, which proxies with its configuration acknowledge. Empty when there is nothing to
     /// acknowledge.
     pub fn token(&self) -> String {
-        let Self { accept, strict_allowed, call, issuers, other_issuers, trust, trust_domains } = self;
+        let Self { accept, strict_allowed, call, issuers, other_issuers, trust, trust_domains, repeat } = self;
         let Issuers { signer, identities } = issuers;
         let mut words = Vec::new();
         if signer.is_some() || !issuers.is_empty() {
@@ -153,16 +181,19 @@ impl Rollout {
         if !domains.is_empty() {
             words.push(format!("domains={}", domains.join(",")));
         }
+        if *repeat > 0 {
+            words.push(format!("repeat={repeat}"));
+        }
         words.join(" ")
     }
 
     /// Next step towards `target`, to be taken when all proxies have acknowledged this one. `None` when it is reached.
     /// `loses`: a proxy that has a certificate now has none at the target.
     pub fn next(&self, target: &Self, loses: bool) -> Option<(Phase, Self)> {
-        if self == target {
+        if self.is_same_step(target) {
             return None;
         }
-        let mut step = self.clone();
+        let mut step = Self { repeat: 0, ..self.clone() };
         let phase = if self.issuers.is_empty() && self.other_issuers.is_none() && !target.issuers.is_empty() {
             // Nobody uses certificates yet, so all that belongs to them can come at once.
             step.issuers.clone_from(&target.issuers);
@@ -190,9 +221,13 @@ impl Rollout {
             Phase::Encrypt
         } else {
             let accepts = |step: &Self| (step.accept, step.strict_allowed);
-            let phase = if accepts(self) == accepts(target) { Phase::Remove } else { Phase::Encrypt };
-            step = target.clone();
-            phase
+            if accepts(self) == accepts(target) {
+                step = target.clone();
+                Phase::Remove
+            } else {
+                (step.accept, step.strict_allowed) = accepts(target);
+                Phase::Encrypt
+            }
         };
         Some((phase, step))
     }

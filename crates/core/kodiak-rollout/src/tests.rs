@@ -1,5 +1,8 @@
 //! Every step of every rollout is safe: proxies at it and at the one before accept each other, whatever mode policies set.
 
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
 use serde_json::json;
 
 use super::*;
@@ -35,7 +38,11 @@ fn identity(name: &str, label: &str, trust_domain: &str, issues: bool) -> Arc<Ap
 fn desired(identities: &[Arc<AppliedIdentity>]) -> DesiredIdentities {
     let domains = identities.iter().filter(|each| each.provider.is_some()).map(|each| &each.trust_domain);
     let trust = |domain: &Arc<str>| (domain.clone(), vec![Arc::from(format!("{domain}-ca"))]);
-    DesiredIdentities { identities: identities.to_vec(), trust_domains: domains.map(trust).collect() }
+    DesiredIdentities {
+        identities: identities.to_vec(),
+        trust_domains: domains.map(trust).collect(),
+        ..Default::default()
+    }
 }
 
 /// Labels of the proxies of the mesh.
@@ -135,7 +142,7 @@ fn path(from: &Rollout, to: &Rollout) -> Vec<String> {
         assert!(tokens.len() < 12, "no end: {tokens:#?}");
     }
     if !lacks(to) {
-        assert_eq!(&at, to);
+        assert!(at.is_same_step(to), "{at:?} {to:?}");
     }
     tokens
 }
@@ -294,4 +301,114 @@ fn permissive_mode_waits_for_offline_proxies_too() {
     assert!(both.needs_everybody(&call, &permissive));
     assert!(!off().needs_everybody(&both, &permissive));
     assert!(!both.needs_everybody(&call, &mesh("a", "STRICT", &["a"])));
+}
+
+/// All steps of the walks between some targets, each once.
+fn steps(targets: &[Rollout]) -> Vec<Rollout> {
+    let mut steps: Vec<Rollout> = Vec::new();
+    for from in targets.iter().filter(|from| !lacks(from) || from.issuers.is_empty()) {
+        for to in targets {
+            let mut at = Some(from.clone());
+            while let Some(step) = at {
+                at = next(&step, to);
+                if !steps.contains(&step) {
+                    steps.push(step);
+                }
+            }
+        }
+    }
+    steps
+}
+
+#[test]
+fn compatible_steps_are_safe_and_steps_are_compatible_with_the_next() {
+    let targets: Vec<_> = targets().into_iter().step_by(2).collect();
+    let steps = steps(&targets);
+    let (mut compatible, mut incompatible) = (0, 0);
+    for (n, one) in steps.iter().enumerate() {
+        for other in &steps[n..] {
+            assert_eq!(one.is_compatible(other), other.is_compatible(one));
+            if one.is_compatible(other) {
+                assert_safe(one, other);
+                compatible += 1;
+            } else {
+                incompatible += 1;
+            }
+        }
+        assert!(one.is_compatible(one), "{one:#?}");
+    }
+    assert!(compatible > 100 && incompatible > 100, "{compatible} {incompatible}");
+}
+
+fn now() -> Timestamp {
+    Timestamp::UNIX_EPOCH
+}
+
+/// A proxy stays at any step that it did not acknowledge, and the target changes. Every way back is safe for all of these
+/// steps, and what follows reaches the target.
+#[test]
+fn rejected_step_is_left_by_a_step_that_is_safe_for_every_step_behind() {
+    let targets = targets();
+    let (mut left, mut again) = (0, 0);
+    for (number, from) in targets.iter().enumerate().filter(|(_, from)| !lacks(from) || from.issuers.is_empty()) {
+        for to in &targets {
+            let mut record = RolloutRecord::first(from.clone(), now());
+            while let Some(next) = next(&record.step, to) {
+                record = record.advanced(next, true, now());
+                for other in targets.iter().skip(number % 3).step_by(3) {
+                    let Some(rejected) = leave(&record, other) else { continue };
+                    left += 1;
+                    // It is rejected too, and the target changes once more.
+                    let third = &targets[(number + left) % targets.len()];
+                    again += u32::from(leave(&rejected, third).is_some());
+                }
+            }
+        }
+    }
+    assert!(left > 500 && again > 100, "{left} {again}");
+}
+
+/// The record after proxies rejected its step. `None` if that is still the right one.
+fn leave(record: &RolloutRecord, to: &Rollout) -> Option<RolloutRecord> {
+    let WayBack { next: back, .. } = record.way_back(to, |base| loses(base, to))?;
+    for step in record.behind.iter().chain([&record.step]) {
+        assert_safe(step, &back);
+    }
+    let left = record.advanced(back, false, now());
+    let tokens: BTreeSet<String> = left.behind.iter().chain([&left.step]).map(Rollout::token).collect();
+    assert_eq!(tokens.len(), left.behind.len() + 1, "an old acknowledgement counts for no other step");
+    path(&left.step, to);
+    Some(left)
+}
+
+#[test]
+fn step_back_to_the_acknowledged_one_is_always_possible() {
+    let targets = targets();
+    for from in targets.iter().filter(|from| !lacks(from) || from.issuers.is_empty()) {
+        for to in &targets {
+            let mut record = RolloutRecord::first(from.clone(), now());
+            while let Some(next) = next(&record.step, to) {
+                let base = record.step.clone();
+                record = record.advanced(next, true, now());
+                assert!(record.way_back(to, |base| loses(base, to)).is_none(), "the step is right, and waits");
+                let WayBack { next: back, .. } = record.way_back(&base, |_| false).unwrap();
+                assert!(back.is_same_step(&base));
+                let back = record.advanced(back, false, now());
+                assert_ne!(back.step.token(), base.token());
+                assert!(back.step.is_same_step(&base));
+            }
+        }
+    }
+}
+
+#[test]
+fn record_is_read_as_a_step_and_from_a_step_of_an_older_version() {
+    let step = mesh("a", "STRICT", &["a"]);
+    let record = RolloutRecord::first(off(), now()).advanced(step.clone(), true, now());
+    let json = serde_json::to_string(&record).unwrap();
+    assert_eq!(serde_json::from_str::<Rollout>(&json).unwrap(), step);
+    assert_eq!(serde_json::from_str::<RolloutRecord>(&json).unwrap(), record);
+    let older: RolloutRecord = serde_json::from_str(&serde_json::to_string(&step).unwrap()).unwrap();
+    assert_eq!(older, RolloutRecord { step, ..RolloutRecord::default() });
+    assert!(older.way_back(&off(), |_| false).is_none(), "it is unknown where proxies are");
 }

@@ -287,6 +287,12 @@ pub fn server_validation_secret(mesh: &str, cluster: &str) -> String {
     format!("mesh_ca:secret:{mesh}:{cluster}")
 }
 
+/// Whether a secret is a validation context of the mesh, for callers or for the servers of a cluster.
+pub fn is_validation_secret(mesh: &str, name: &str) -> bool {
+    let rest = name.strip_prefix(&*validation_secret(mesh));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
+}
+
 /// SPIFFE ID of a service's proxies.
 pub fn service_identity(mesh: &str, service: &str) -> String {
     format!("spiffe://{mesh}/{service}")

@@ -1,5 +1,6 @@
 //! Configuration of the API. The control plane fills it from its settings.
 
+use kodiak_identity::AbsenceLimits;
 pub use kodiak_inspection::why::WhyContext;
 
 use crate::user::{AUTHENTICATED, UNAUTHENTICATED, User};
@@ -20,6 +21,8 @@ pub struct ApiConfig {
     pub issue: IssueConfig,
     /// Settings of the engine that answers about calls depend on.
     pub calls: WhyContext,
+    /// For how long rollouts wait for proxies that are not connected.
+    pub absence: AbsenceLimits,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -120,6 +123,7 @@ impl Default for ApiConfig {
             base_path: "/".to_owned(),
             issue: IssueConfig { user: true, dataplane: true, zone: true },
             calls: WhyContext::default(),
+            absence: AbsenceLimits::default(),
         }
     }
 }

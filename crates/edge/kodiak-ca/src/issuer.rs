@@ -35,7 +35,11 @@ pub(crate) struct Issuer {
 
 /// By mesh and backend.
 #[derive(Default)]
-pub(crate) struct Cache(BTreeMap<(Arc<str>, Arc<str>), Cached>);
+pub(crate) struct Cache {
+    readable: BTreeMap<(Arc<str>, Arc<str>), Cached>,
+    /// Roots of CAs that could be read before, whose certificates may be in use, with the creation time of their mesh.
+    roots: BTreeMap<(Arc<str>, Arc<str>), (Timestamp, Arc<str>)>,
+}
 
 struct Cached {
     /// The backend as last listed in the Mesh.
@@ -66,7 +70,7 @@ pub struct CaLife {
 
 impl Cache {
     pub(crate) fn lives(&self) -> Vec<CaLife> {
-        let lives = self.0.iter().map(|((mesh, backend), cached)| CaLife {
+        let lives = self.readable.iter().map(|((mesh, backend), cached)| CaLife {
             mesh: mesh.clone(),
             backend: backend.clone(),
             not_before: cached.issuer.ca.not_before(),
@@ -77,7 +81,9 @@ impl Cache {
 
     /// Drops the keys of deleted meshes.
     pub(crate) fn forget_missing(&mut self, snapshot: &Snapshot) {
-        self.0.retain(|(mesh, _), _| snapshot.get(&ResourceKey::global("Mesh", mesh)).is_some());
+        let exists = |mesh: &str| snapshot.get(&ResourceKey::global("Mesh", mesh)).is_some();
+        self.readable.retain(|(mesh, _), _| exists(mesh));
+        self.roots.retain(|(mesh, _), _| exists(mesh));
     }
 }
 
@@ -113,17 +119,18 @@ pub(crate) fn of_backend(
     let key = (Arc::from(mesh), Arc::from(backend));
     let before = {
         let made = mesh_cas.made();
-        let cached = made.mesh_cas.0.get(&key);
+        let cached = made.mesh_cas.readable.get(&key);
         if let Some(cached) = cached.filter(|cached| cached.is_current(snapshot, &mesh_cas.files, record)) {
             return Ok(cached.issuer.clone());
         }
         cached.map(|cached| (cached.backend.clone(), cached.issuer.clone()))
     };
     let read = read(snapshot, &mesh_cas.files, record, backend, before.as_ref());
-    let cache = &mut mesh_cas.made().mesh_cas.0;
+    let Cache { readable: cache, roots } = &mut mesh_cas.made().mesh_cas;
     match read {
         Ok(cached) => {
             let issuer = cached.issuer.clone();
+            roots.insert(key.clone(), (record.created, issuer.roots.clone()));
             cache.insert(key, cached);
             Ok(issuer)
         }
@@ -132,6 +139,22 @@ pub(crate) fn of_backend(
             Err(unusable(mesh, backend, &error))
         }
     }
+}
+
+/// Root certificates of a backend. While it cannot be read, those that it had.
+pub(crate) fn roots_of_backend(
+    mesh_cas: &MeshCas,
+    snapshot: &Snapshot,
+    mesh: &str,
+    backend: &str,
+) -> Result<Arc<str>, String> {
+    of_backend(mesh_cas, snapshot, mesh, backend).map(|issuer| issuer.roots.clone()).or_else(|error| {
+        let before = mesh_cas.made().mesh_cas.roots.get(&(Arc::from(mesh), Arc::from(backend))).cloned();
+        // Another mesh of this name has nothing to do with the one before.
+        let is_same =
+            |created| snapshot.get(&ResourceKey::global("Mesh", mesh)).is_some_and(|mesh| mesh.created == created);
+        before.filter(|(created, _)| is_same(*created)).map(|(_, roots)| roots).ok_or(error)
+    })
 }
 
 pub(crate) fn unusable(mesh: &str, backend: &str, error: &str) -> String {

@@ -88,7 +88,7 @@ impl Identities for MeshCas {
     }
 
     fn roots(&self, mesh: &str, backend: &str) -> Result<Arc<str>, String> {
-        Ok(issuer::of_backend(self, &self.store.snapshot(), mesh, backend)?.roots.clone())
+        issuer::roots_of_backend(self, &self.store.snapshot(), mesh, backend)
     }
 
     fn source(&self, mesh: &str, source: &Source) -> Result<Arc<str>, String> {

@@ -91,28 +91,33 @@ impl Catalog {
                 kind.text()
             )));
         }
-        if let Some(owner) = owner_of_address(snapshot, address) {
+        if let Some(owner) = owner_of_address(snapshot, address).map_err(refuse)? {
             return Err(refuse(format!("the virtual address {address} belongs to {owner}")));
         }
         let status = with_address(kind, stored.map(|stored| &**stored), address);
         let status_version = snapshot.get(&key).and_then(|old| old.status.as_ref().map(|_| old.status_version));
-        Ok(vec![Write::PutStatus { key, status: status.into(), expect: expect(status_version) }, self.claim(snapshot)])
+        Ok(vec![
+            Write::PutStatus { key, status: status.into(), expect: expect(status_version) },
+            self.claim(snapshot).map_err(refuse)?,
+        ])
     }
 
     /// Replaces the allocation positions, so that no other transaction stores an address at the same time.
-    fn claim(&self, snapshot: &Snapshot) -> Write {
+    fn claim(&self, snapshot: &Snapshot) -> Result<Write, String> {
         let key = document::service_addresses();
         let stored = snapshot.world().get(&key);
-        let positions = stored.and_then(|stored| stored.document::<Positions>());
-        let positions = positions.unwrap_or_else(|| self.ranges.first_positions());
+        let positions = match stored {
+            Some(stored) => stored.document::<Positions>().ok_or_else(|| unreadable(&stored.key))?,
+            None => self.ranges.first_positions(),
+        };
         let next = Positions { writes: positions.writes + 1, ..positions };
-        Write::Put {
+        Ok(Write::Put {
             spec: language::to_json(&next).into(),
             labels: Labels::new(),
             owner: None,
             expect: expect(stored.map(|stored| stored.version)),
             key,
-        }
+        })
     }
 }
 
@@ -150,19 +155,26 @@ fn with_address(kind: BackendKind, stored: Option<&Resource>, address: Ipv4Addr)
 }
 
 /// The destination or `kuma.io/service` name that has the address.
-fn owner_of_address(snapshot: &Snapshot, address: Ipv4Addr) -> Option<String> {
+fn owner_of_address(snapshot: &Snapshot, address: Ipv4Addr) -> Result<Option<String>, String> {
     let (world, text) = (snapshot.world(), address.to_string());
     for kind in KINDS {
         let mut owners = world.list(kind.text()).filter(|resource| addresses(kind, resource).contains(&text));
         if let Some(owner) = owners.next() {
             let ResourceKey { kind, mesh, name } = &owner.key;
-            return Some(format!("{kind} {name:?} in mesh {mesh:?}"));
+            return Ok(Some(format!("{kind} {name:?} in mesh {mesh:?}")));
         }
     }
     let records = world.list("Config").filter(|record| document::name(&record.key) == Some(document::VIPS));
-    records.into_iter().find_map(|record| {
-        let vips = record.document::<Vips>()?;
-        let (service, _) = vips.iter().find(|(_, known)| *known == address)?;
-        Some(format!("the service {service:?} in mesh {:?}", record.key.mesh))
-    })
+    for record in records {
+        let vips = record.document::<Vips>().ok_or_else(|| unreadable(&record.key))?;
+        if let Some((service, _)) = vips.iter().find(|(_, known)| *known == address) {
+            return Ok(Some(format!("the service {service:?} in mesh {:?}", record.key.mesh)));
+        }
+    }
+    Ok(None)
+}
+
+/// Its addresses are unknown, so none is given away.
+fn unreadable(record: &ResourceKey) -> String {
+    format!("the record {record} of the control plane, which has virtual addresses, cannot be read: restore it")
 }

@@ -25,6 +25,8 @@ pub struct CaProblem {
 pub enum CaFault {
     #[error("not a valid TLS key pair: {0}")]
     Pair(PairFault),
+    #[error("cannot be read: {0}")]
+    Unreadable(String),
     #[error("not a valid x509 certificate")]
     NotX509,
     #[error("basic constraint 'CA' must be set to 'true' (see X509-SVID: 4.1. Basic Constraints)")]
@@ -90,6 +92,41 @@ pub fn check_ca_pair(cert_pem: &[u8], key_pem: &[u8], now: Timestamp) -> Vec<CaP
     problems
 }
 
+/// The faults of certificates that are to be trusted; none if proxies accept them. They may have expired.
+pub fn check_trusted(pem: &[u8]) -> Vec<CaProblem> {
+    match pem::certificates(pem) {
+        Ok(chain) => chain.iter().enumerate().filter_map(|(index, der)| trusted_fault(index, der)).collect(),
+        Err(error) => vec![CaProblem { index: None, fault: CaFault::Unreadable(error.to_string()) }],
+    }
+}
+
+/// The certificates of a text that proxies accept as trusted CAs, and the faults of the others.
+pub fn trusted_certificates(pem: &[u8]) -> (Vec<CertificateDer<'static>>, Vec<CaProblem>) {
+    let Ok(mut chain) = pem::certificates(pem) else { return (Vec::new(), check_trusted(pem)) };
+    let problems = check_trusted(pem);
+    let faulty = |index: usize| problems.iter().any(|problem| problem.index == Some(index));
+    let mut index = 0;
+    chain.retain(|_| {
+        index += 1;
+        !faulty(index - 1)
+    });
+    (chain, problems)
+}
+
+fn trusted_fault(index: usize, der: &CertificateDer<'_>) -> Option<CaProblem> {
+    let fault = match X509Certificate::from_der(der) {
+        Ok(([], certificate)) if is_ca(&certificate) => return None,
+        Ok(([], _)) => CaFault::NotCa,
+        Ok(_) | Err(_) => CaFault::NotX509,
+    };
+    Some(CaProblem { index: Some(index), fault })
+}
+
+/// An invalid extension counts as absent.
+fn is_ca(certificate: &X509Certificate<'_>) -> bool {
+    certificate.basic_constraints().ok().flatten().is_some_and(|basic| basic.value.ca)
+}
+
 fn check_certificate(
     index: usize,
     der: &CertificateDer<'_>,
@@ -102,9 +139,7 @@ fn check_certificate(
         add(CaFault::NotX509);
         return;
     };
-    // An invalid extension counts as absent, which is a fault for both.
-    let is_ca = certificate.basic_constraints().ok().flatten().is_some_and(|basic| basic.value.ca);
-    if !is_ca {
+    if !is_ca(&certificate) {
         add(CaFault::NotCa);
     }
     let usage = certificate.key_usage().ok().flatten().map(|usage| usage.value);

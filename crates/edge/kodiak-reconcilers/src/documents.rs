@@ -9,7 +9,7 @@ use serde::{Serialize, de::DeserializeOwned};
 pub(crate) fn read<T: DeserializeOwned>(resource: &Resource) -> Option<T> {
     let read = resource.document();
     if read.is_none() {
-        tracing::warn!(record = %resource.key, "unreadable record of the control plane, ignoring it");
+        tracing::error!(record = %resource.key, "unreadable record of the control plane: what depends on it stays as it is until it can be read");
     }
     read
 }

@@ -17,6 +17,6 @@ pub mod quarantine;
 mod services;
 
 pub use identities::run as run_identities;
-pub use kodiak_identity::{RolloutStatus, rollout_status};
+pub use kodiak_identity::{AbsenceLimits, Moment, RolloutStatus, rollout_status};
 pub use mtls::run as run_mtls;
 pub use services::{preview, run as run_services};

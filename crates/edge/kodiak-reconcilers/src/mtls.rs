@@ -6,8 +6,9 @@ use std::{
     time::Duration,
 };
 
-use kodiak_identity::{Progress, Step};
-use kodiak_rollout::Waiting;
+use jiff::{SignedDuration, Timestamp};
+use kodiak_identity::{AbsenceLimits, Moment, Step};
+use kodiak_rollout::{WaitReason, Waiting};
 use kodiak_store::{Store, StoreError, Watch};
 use kodiak_world::{
     Change,
@@ -33,9 +34,16 @@ const ALERT: Duration = Duration::from_mins(5);
 const MOST_NAMED: usize = 10;
 
 /// Runs until `drain`, or until the store is closed.
-pub async fn run(store: Store, quarantine: Quarantine, drain: CancellationToken) -> Result<(), StoreError> {
+pub async fn run(
+    store: Store,
+    quarantine: Quarantine,
+    limits: AbsenceLimits,
+    drain: CancellationToken,
+) -> Result<(), StoreError> {
     let mut leadership = store.leadership();
-    let mut known = Known { watch: store.watch(0)?, meshes: Meshes::default(), quarantine };
+    let mut known = Known { watch: store.watch(0)?, meshes: Meshes::default(), quarantine, limits };
+    // When the time has passed for which a step waits for a proxy.
+    let mut due: Option<Timestamp> = None;
     let mut unfinished: BTreeSet<Arc<str>> = BTreeSet::new();
     let mut remind = tokio::time::interval(REMIND);
     let mut since: BTreeMap<Arc<str>, Instant> = BTreeMap::new();
@@ -47,11 +55,11 @@ pub async fn run(store: Store, quarantine: Quarantine, drain: CancellationToken)
                 unfinished.extend(known.gather(&store, change?.typed())?);
             }
             _ = leadership.changed() => (),
-            _ = remind.tick() => report(&known.meshes, &unfinished, &mut since),
-            () = tokio::time::sleep(PAUSE), if !unfinished.is_empty() => (),
+            _ = remind.tick() => report(&known, &unfinished, &mut since),
+            () = tokio::time::sleep(pause(due)), if !unfinished.is_empty() => (),
         }
         if leads(&store) {
-            advance(&store, &known.meshes, &mut unfinished).await;
+            due = advance(&store, &known, &mut unfinished).await;
         }
     }
 }
@@ -61,18 +69,30 @@ struct Known {
     watch: Watch,
     meshes: Meshes,
     quarantine: Quarantine,
+    limits: AbsenceLimits,
+}
+
+/// Until waiting rollouts are looked at again.
+fn pause(due: Option<Timestamp>) -> Duration {
+    let left = due.map(|due| due.duration_since(Timestamp::now()).max(SignedDuration::ZERO));
+    left.and_then(|left| left.try_into().ok()).map_or(PAUSE, |left: Duration| left.min(PAUSE))
 }
 
 impl Known {
+    fn moment(&self) -> Moment {
+        Moment { now: Timestamp::now(), limits: self.limits }
+    }
+
     /// Applies pending changes, and returns the affected meshes.
     fn gather(&mut self, store: &Store, first: Change) -> Result<BTreeSet<Arc<str>>, StoreError> {
+        let moment = self.moment();
         let (mut changed, mut next) = (BTreeSet::new(), Some(first));
         while let Some(change) = next {
             self.quarantine.release(TASK, &change.key);
             let applied = caught(|| {
                 let mesh = self.meshes.apply(&change);
                 // A panic in `step` is provoked here, where the change that causes it is known.
-                drop(mesh.as_ref().and_then(|mesh| self.meshes.get(mesh)).map(Progress::step));
+                drop(mesh.as_ref().and_then(|mesh| self.meshes.get(mesh)).map(|progress| progress.step(&moment)));
                 mesh
             });
             match applied {
@@ -87,7 +107,7 @@ impl Known {
     /// Rebuilds the state from the store without faulty resources, and returns all meshes.
     fn rebuild(&mut self, store: &Store, panicked: &Panicked) -> Result<BTreeSet<Arc<str>>, StoreError> {
         tracing::error!(task = TASK, %panicked, "reconciler panicked, starting it again without the resource that caused it");
-        let snapshot = store.snapshot();
+        let (snapshot, moment) = (store.snapshot(), self.moment());
         self.watch = store.watch(snapshot.revision())?;
         let mut stored: Vec<Change> = snapshot.world().changes().collect();
         // The newest change is the most likely cause, so it comes last.
@@ -97,7 +117,7 @@ impl Known {
             for change in stored {
                 changed.extend(meshes.apply(change));
             }
-            changed.iter().filter_map(|mesh| meshes.get(mesh)).for_each(|progress| drop(progress.step()));
+            changed.iter().filter_map(|mesh| meshes.get(mesh)).for_each(|progress| drop(progress.step(&moment)));
             (meshes, changed)
         });
         for (position, panicked) in faulty {
@@ -109,18 +129,25 @@ impl Known {
     }
 }
 
-async fn advance(store: &Store, meshes: &Meshes, unfinished: &mut BTreeSet<Arc<str>>) {
+/// Takes the steps that are possible. Returns when the next one may be, because a proxy is not waited for any longer.
+async fn advance(store: &Store, known: &Known, unfinished: &mut BTreeSet<Arc<str>>) -> Option<Timestamp> {
+    let mut due: Option<Timestamp> = None;
     for mesh in std::mem::take(unfinished) {
-        let Some(progress) = meshes.get(&mesh) else { continue };
+        let Some(progress) = known.meshes.get(&mesh) else { continue };
         let snapshot = store.snapshot();
         // A record that is stored but not applied yet arrives through the watch: after a start, nothing is decided without it.
         if !progress.has_records_of(snapshot.world(), &mesh) {
             unfinished.insert(mesh);
             continue;
         }
-        let next = match progress.step() {
+        let next = match progress.step(&known.moment()) {
             Step::Done => continue,
-            Step::Wait { .. } => {
+            Step::Wait { proxies, .. } => {
+                due = proxies.iter().filter_map(|waiting| waiting.reason.until()).chain(due).min();
+                unfinished.insert(mesh);
+                continue;
+            }
+            Step::Unreadable(_) => {
                 unfinished.insert(mesh);
                 continue;
             }
@@ -128,7 +155,7 @@ async fn advance(store: &Store, meshes: &Meshes, unfinished: &mut BTreeSet<Arc<s
         };
         let old = snapshot.world().get(&document::key(&mesh, ROLLOUT));
         match documents::write(store, &mesh, ROLLOUT, old.map(|old| old.version), &next).await {
-            Ok(true) => tracing::info!(mesh = &*mesh, step = next.token(), "mTLS rollout advanced"),
+            Ok(true) => tracing::info!(mesh = &*mesh, step = next.step.token(), "mTLS rollout advanced"),
             // Conflict: the newer record arrives through the watch.
             Ok(false) => (),
             Err(error) => {
@@ -137,21 +164,44 @@ async fn advance(store: &Store, meshes: &Meshes, unfinished: &mut BTreeSet<Arc<s
             }
         }
     }
+    due
 }
 
 /// Logs rollouts that wait. `since` has the start of each wait.
-fn report(meshes: &Meshes, unfinished: &BTreeSet<Arc<str>>, since: &mut BTreeMap<Arc<str>, Instant>) {
+fn report(known: &Known, unfinished: &BTreeSet<Arc<str>>, since: &mut BTreeMap<Arc<str>, Instant>) {
     since.retain(|mesh, _| unfinished.contains(mesh));
+    let moment = known.moment();
     for mesh in unfinished {
-        let Some(Step::Wait { proxies, .. }) = meshes.get(mesh).map(Progress::step) else {
-            since.remove(mesh);
-            continue;
+        let proxies = match known.meshes.get(mesh).map(|progress| progress.step(&moment)) {
+            Some(Step::Wait { proxies, .. }) => proxies,
+            Some(Step::Unreadable(records)) => {
+                let records = records.join(", ");
+                tracing::error!(
+                    mesh = &**mesh,
+                    records,
+                    "mTLS rollout waits: records of the control plane are unreadable"
+                );
+                continue;
+            }
+            Some(Step::Done | Step::Take { .. }) | None => {
+                since.remove(mesh);
+                continue;
+            }
         };
         let (mesh, count, waited) =
             (&**mesh, proxies.len(), since.entry(mesh.clone()).or_insert_with(Instant::now).elapsed());
         let named: Vec<_> = proxies.iter().take(MOST_NAMED).map(ToString::to_string).collect();
         let (proxies_waited_for, seconds) = (named.join(", "), waited.as_secs());
-        if waited >= ALERT || proxies.iter().any(Waiting::is_rejected) {
+        let is_old_trust = |waiting: &Waiting| matches!(waiting.reason, WaitReason::OldTrust { .. });
+        if proxies.iter().all(is_old_trust) {
+            tracing::info!(
+                mesh,
+                count,
+                proxies_waited_for,
+                seconds,
+                "mTLS rollout keeps old trust for offline proxies"
+            );
+        } else if waited >= ALERT || proxies.iter().any(Waiting::is_rejected) {
             tracing::warn!(
                 mesh,
                 count,

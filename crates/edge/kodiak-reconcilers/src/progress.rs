@@ -9,8 +9,6 @@ use kodiak_world::{
     document::{self, IDENTITIES, ROLLOUT},
 };
 
-use crate::documents;
-
 #[derive(Default)]
 pub(crate) struct Meshes(BTreeMap<Arc<str>, Progress>);
 
@@ -31,10 +29,15 @@ impl Meshes {
             "Mesh" => progress.mesh = resource.and_then(Resource::spec::<Mesh>),
             "Dataplane" => progress.dataplane(&key.name, resource),
             "DataplaneInsight" => progress.insight(&key.name, resource),
-            _ if record == Some(IDENTITIES) => {
-                progress.desired = resource.and_then(documents::read).unwrap_or_default();
+            _ => {
+                let name = if record == Some(IDENTITIES) { IDENTITIES } else { ROLLOUT };
+                if !progress.set_record(name, resource) {
+                    tracing::error!(
+                        record = %key,
+                        "unreadable record of the control plane: the mTLS rollout of the mesh waits until it can be read"
+                    );
+                }
             }
-            _ => progress.current = resource.and_then(documents::read),
         }
         if progress.is_empty() {
             self.0.remove(mesh);

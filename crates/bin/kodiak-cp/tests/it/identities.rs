@@ -112,3 +112,107 @@ async fn unknown_mesh_has_no_identities() {
     let cp = TestControlPlane::start().await;
     assert_eq!(cp.get("/meshes/none/_identities").await.status, StatusCode::NOT_FOUND);
 }
+
+/// Conditions of a MeshIdentity, as `TYPE=STATUS REASON: MESSAGE`.
+async fn conditions(cp: &TestControlPlane, name: &str) -> Vec<String> {
+    for _ in 0..1200 {
+        let found = cp.get(&format!("/meshes/default/meshidentities/{name}")).await.json();
+        let conditions = found["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        if !conditions.is_empty() {
+            let text = |condition: &Value, field: &str| condition[field].as_str().unwrap().to_owned();
+            let line = |each: &Value| {
+                format!(
+                    "{}={} {}: {}",
+                    text(each, "type"),
+                    text(each, "status"),
+                    text(each, "reason"),
+                    text(each, "message")
+                )
+            };
+            return conditions.iter().map(line).collect();
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    panic!("{name} has no conditions")
+}
+
+async fn put_identity(cp: &TestControlPlane, name: &str, spec: &Value) {
+    let body = json!({ "type": "MeshIdentity", "mesh": "default", "name": name, "spec": spec });
+    put(cp, &format!("/meshes/default/meshidentities/{name}"), &body).await;
+}
+
+/// For all proxies.
+fn identity(trust_domain: &str, provider: &Value) -> Value {
+    let mut spec = json!({
+        "selector": { "dataplane": { "matchLabels": {} } },
+        "spiffeID": { "trustDomain": trust_domain, "path": "/workload/{{ .Workload }}" },
+    });
+    if !provider.is_null() {
+        spec["provider"] = provider.clone();
+    }
+    spec
+}
+
+fn generated() -> Value {
+    json!({ "type": "Bundled", "bundled": { "insecureAllowSelfSigned": true, "autogenerate": { "enabled": true } } })
+}
+
+#[tokio::test]
+async fn fault_of_one_identity_is_its_own_condition() {
+    let cp = started().await;
+    // Valid trust domains that are no parts of names, an invalid one, a CA that does not exist, and a good one, by name.
+    put_identity(&cp, "a-dots", &identity("a..b", &generated())).await;
+    put_identity(&cp, "b-dash", &identity("-", &generated())).await;
+    put_identity(&cp, "c-invalid", &identity("UPPER", &generated())).await;
+    let source = |name: &str| json!({ "type": "Secret", "secretRef": { "kind": "Secret", "name": name } });
+    put(
+        &cp,
+        "/meshes/default/secrets/no-ca",
+        &json!({ "type": "Secret", "mesh": "default", "name": "no-ca", "data": "eA==" }),
+    )
+    .await;
+    let ca = json!({ "certificate": source("no-ca"), "privateKey": source("no-ca") });
+    put_identity(&cp, "d-no-ca", &identity("d.local", &json!({ "type": "Bundled", "bundled": { "ca": ca } }))).await;
+    put_identity(&cp, "e-good", &identity("e.local", &generated())).await;
+    for name in ["a-dots", "b-dash", "e-good"] {
+        let found = conditions(&cp, name).await;
+        assert_eq!(found.last().unwrap(), "Ready=True Ready: Successfully initialized", "{name}: {found:?}");
+    }
+    for (name, reason) in [("c-invalid", "ProviderInitializationError"), ("d-no-ca", "ProviderValidationError")] {
+        let found = conditions(&cp, name).await;
+        assert!(found[0].starts_with(&format!("Provider=False {reason}: ")), "{name}: {found:?}");
+        assert_eq!(found.last().unwrap(), "Ready=False Failure: One of initialization steps failed", "{name}");
+    }
+    let trusted = cp.get("/meshes/default/meshtrusts").await.json();
+    assert_eq!(trusted["total"], 3, "{trusted}");
+}
+
+/// The words are those of Kuma.
+#[tokio::test]
+async fn identity_without_a_provider_says_whether_it_provides_spiffe_ids() {
+    let cp = started().await;
+    put_identity(&cp, "announced", &identity("prepared.local", &json!(null))).await;
+    assert_eq!(
+        conditions(&cp, "announced").await,
+        [
+            "SpiffeIDProvider=True SpiffeIDProvided: Providing only SpiffeIDs for services.",
+            "Ready=False PartiallyReady: Running in SpiffeID providing only mode.",
+        ]
+    );
+    put_identity(&cp, "invalid", &identity("UPPER", &json!(null))).await;
+    let invalid = conditions(&cp, "invalid").await;
+    assert!(
+        invalid[0].starts_with("SpiffeIDProvider=False InvalidTrustDomain: \"UPPER\" is not a trust domain"),
+        "{invalid:?}"
+    );
+    let mut unselected = identity("prepared.local", &json!(null));
+    unselected["selector"] = json!({});
+    put_identity(&cp, "unselected", &unselected).await;
+    assert_eq!(
+        conditions(&cp, "unselected").await,
+        [
+            "SpiffeIDProvider=False NoSelector: spec.selector.dataplane is missing, so no proxy is selected.",
+            "Ready=False Failure: One of initialization steps failed",
+        ]
+    );
+}

@@ -54,6 +54,8 @@ pub(crate) trait Versions {
     fn remover(&self, id: &ResourceId, excluded: &BTreeSet<Arc<str>>) -> Option<Arc<str>>;
     /// The version that the proxy was sent last.
     fn published(&self, id: &ResourceId) -> Option<Built>;
+    /// Whether references to it are no fault while it does not exist.
+    fn is_awaited(&self, id: &ResourceId) -> bool;
     /// Whether the published version may be sent in place of the current one.
     fn may_stay(&self, id: &ResourceId, published: &Built) -> bool;
 }
@@ -209,7 +211,7 @@ impl<V: Versions> Search<'_, V> {
     }
 
     fn exists(&self, id: &ResourceId) -> bool {
-        self.slots.get(id).is_some_and(|slot| slot.chosen.is_some())
+        self.versions.is_awaited(id) || self.slots.get(id).is_some_and(|slot| slot.chosen.is_some())
     }
 
     /// Takes a resource to its next version.
@@ -257,11 +259,9 @@ impl<V: Versions> Search<'_, V> {
         loop {
             let needs = self.slots.values().filter_map(|slot| slot.chosen.as_ref());
             let needed: BTreeSet<&ResourceId> = needs.flat_map(|built| &built.links.needs).collect();
-            let needs_secrets = needed.iter().any(|(type_url, _)| *type_url == TypeUrl::Secret);
             let is_unused = |(id, slot): &(&ResourceId, &Slot)| match id.0 {
                 _ if slot.chosen.is_none() => false,
-                TypeUrl::Secret => !needs_secrets,
-                TypeUrl::Endpoint => !needed.contains(id),
+                TypeUrl::Secret | TypeUrl::Endpoint => !needed.contains(id),
                 TypeUrl::Cluster | TypeUrl::Listener | TypeUrl::Route => {
                     slot.position.is_none() && !needed.contains(id)
                 }

@@ -56,6 +56,10 @@ impl Versions for Fake {
         self.published.get(id).cloned()
     }
 
+    fn is_awaited(&self, _: &ResourceId) -> bool {
+        false
+    }
+
     fn may_stay(&self, id: &ResourceId, _: &Built) -> bool {
         !self.forbidden.contains(id)
     }
@@ -312,10 +316,8 @@ proptest! {
         }
         for (id, built) in current.iter().filter(|(id, _)| !involved.contains(*id)) {
             let needed = resources.values().any(|it| it.links.needs.contains(id));
-            let needs_secrets = resources.values().flat_map(|it| &it.links.needs).any(|(type_url, _)| *type_url == TypeUrl::Secret);
             let is_unused = match id.0 {
-                TypeUrl::Endpoint => !needed,
-                TypeUrl::Secret => !needs_secrets,
+                TypeUrl::Endpoint | TypeUrl::Secret => !needed,
                 TypeUrl::Cluster | TypeUrl::Listener | TypeUrl::Route => false,
             };
             prop_assert_eq!(resources.get(id), Some(built).filter(|_| !is_unused), "{:?}", id);

@@ -11,6 +11,7 @@ use kodiak_xds_stream::{ResourceSet, TypeUrl};
 
 use super::{ResourceId, Versions, id_of, permissions};
 use crate::{
+    assemble::{Earlier, MissingSecrets},
     cache::Group,
     patched::{self, Origin, Version},
 };
@@ -21,6 +22,7 @@ pub(crate) struct Available<'a> {
     generated: BTreeMap<ResourceId, (Origin, &'a Built)>,
     modifications: Option<Modifications<'a>>,
     published: Option<&'a ResourceSet>,
+    missing_secrets: &'a MissingSecrets,
     /// Inbound listeners of the current state.
     inbounds: BTreeMap<Arc<str>, &'a Built>,
 }
@@ -37,9 +39,9 @@ impl<'a> Available<'a> {
         current: impl IntoIterator<Item = &'a Built>,
         generated: impl IntoIterator<Item = &'a (Origin, Group)>,
         patches: Option<&'a Arc<ProxyPatches>>,
-        last: Option<&'a Option<Arc<ProxyPatches>>>,
-        published: Option<&'a ResourceSet>,
+        earlier: Earlier<'a>,
     ) -> Self {
+        let Earlier { modifications: last, published, missing_secrets } = earlier;
         let generated = generated.into_iter().flat_map(|(origin, group)| group.iter().map(|built| (*origin, built)));
         let mut of_name = BTreeMap::new();
         // Of several resources with one name, the first.
@@ -63,6 +65,7 @@ impl<'a> Available<'a> {
                 last: last.map(Option::as_ref).filter(|last| *last != Some(current)),
             }),
             published,
+            missing_secrets,
             inbounds,
         }
     }
@@ -99,6 +102,10 @@ impl Versions for Available<'_> {
 
     fn published(&self, (type_url, name): &ResourceId) -> Option<Built> {
         patched::read(*type_url, self.published?.of(*type_url).get(name)?)
+    }
+
+    fn is_awaited(&self, (type_url, name): &ResourceId) -> bool {
+        self.missing_secrets.has(*type_url, name)
     }
 
     /// An inbound listener needs the permissions and the TLS settings of the current state.

@@ -6,7 +6,7 @@ mod tests;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use kodiak_identity::{Identity, Issuer, RolloutStatus, applied_id, best_match, issuer_of, rollout_status};
+use kodiak_identity::{Identity, Issuer, Moment, RolloutStatus, applied_id, best_match, issuer_of, rollout_status};
 use kodiak_model::{
     Condition, Kri,
     kinds::{
@@ -86,8 +86,8 @@ pub struct ProxyProgress {
 
 impl MeshIdentities {
     /// `None` without the mesh. `zone` is that of the control plane.
-    pub fn of(world: &World, mesh: &str, zone: &str) -> Option<Self> {
-        let rollout = rollout_status(world, mesh)?;
+    pub fn of(world: &World, mesh: &str, zone: &str, moment: &Moment) -> Option<Self> {
+        let rollout = rollout_status(world, mesh, moment)?;
         let token = rollout.current.token();
         let (mut proxies, mut selected) = (Vec::new(), BTreeMap::<Arc<str>, usize>::new());
         for proxy in world.proxies(mesh) {

@@ -1,5 +1,7 @@
 //! A mesh on its way from the mesh CA to a MeshIdentity.
 
+use jiff::Timestamp;
+use kodiak_identity::{AbsenceLimits, Moment};
 use kodiak_rollout::{Phase, Rollout};
 use kodiak_world::World;
 use serde_json::{Value, json};
@@ -50,8 +52,12 @@ fn store(world: &mut World, step: &Rollout) {
     put(world, "Config", "mtls-rollout", &json!({}), &serde_json::to_value(step).unwrap());
 }
 
+fn moment() -> Moment {
+    Moment { now: Timestamp::UNIX_EPOCH, limits: AbsenceLimits::default() }
+}
+
 fn view(world: &World) -> MeshIdentities {
-    MeshIdentities::of(world, MESH, "").unwrap()
+    MeshIdentities::of(world, MESH, "", &moment()).unwrap()
 }
 
 fn proxy(view: &MeshIdentities, name: &str) -> ProxyIdentity {

@@ -66,8 +66,7 @@ pub struct Seen {
 impl Seen {
     pub fn of(insight: &DataplaneInsight) -> Self {
         let online = insight.is_online();
-        let ends = insight.subscriptions.iter().filter_map(|known| known.disconnect_time.as_deref()?.parse().ok());
-        let left = if online { None } else { ends.max() };
+        let left = kodiak_identity::disconnected(insight);
         let certified = insight.mtls.as_ref().is_some_and(|mtls| !mtls.issued_backend.is_empty());
         Self { online, left, certified }
     }

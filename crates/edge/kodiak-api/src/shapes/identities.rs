@@ -1,9 +1,11 @@
 //! `/meshes/{mesh}/_identities`.
 
+use std::sync::Arc;
+
 use kodiak_identity::RolloutStatus;
 use kodiak_inspection::identities::{self as facts, ConditionFailure, ProxyProgress};
 use kodiak_model::kinds::dataplane_insight::MtlsInsight;
-use kodiak_rollout::{Phase, Waiting};
+use kodiak_rollout::{Phase, WaitReason, Waiting};
 use serde::Serialize;
 
 /// Limit of proxies that are named when a step waits.
@@ -28,6 +30,15 @@ struct RolloutStep {
     waiting: Vec<WaitingProxy>,
     /// Including those that are not named.
     waiting_total: usize,
+    /// Time until which old trust is kept for proxies that are not connected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    old_trust_until: Option<String>,
+    /// Records of the control plane that cannot be read; the rollout waits.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unreadable: Vec<&'static str>,
+    /// Bundles of MeshTrusts that are stored and not trusted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    ignored: Vec<Arc<str>>,
 }
 
 #[derive(Serialize)]
@@ -97,7 +108,12 @@ impl CertificateReport {
 }
 
 impl From<RolloutStatus> for RolloutStep {
-    fn from(RolloutStatus { current, target, next, waiting }: RolloutStatus) -> Self {
+    fn from(RolloutStatus { current, target, next, waiting, unreadable, ignored }: RolloutStatus) -> Self {
+        let old_trust = waiting.iter().filter_map(|waiting| match waiting.reason {
+            WaitReason::OldTrust { until } => Some(until),
+            _ => None,
+        });
+        let old_trust_until = old_trust.max().map(|until| until.to_string());
         let named = waiting
             .iter()
             .take(MOST_NAMED)
@@ -114,6 +130,9 @@ impl From<RolloutStatus> for RolloutStep {
             }),
             waiting: named.collect(),
             waiting_total: waiting.len(),
+            old_trust_until,
+            unreadable,
+            ignored,
         }
     }
 }

@@ -259,3 +259,19 @@ async fn file_stored_before_the_rule_is_not_read() {
     let error = bed.another().leaf(&request("web-1", "ca-1"), soon()).unwrap_err();
     assert!(error.contains("set") && error.contains("general.dataSourceFolder"), "{error}");
 }
+
+#[tokio::test]
+async fn ca_that_cannot_be_read_any_more_stays_trusted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let pair = issuer("ours");
+    std::fs::write(path("cert"), &pair.cert_pem).unwrap();
+    std::fs::write(path("key"), pair.key_pem.expose()).unwrap();
+    let bed = bed_reading(FileSources::below(folder.path())).await;
+    let conf = json!({ "cert": { "file": path("cert") }, "key": { "file": path("key") } });
+    bed.put_mesh("ca-1", json!([{ "name": "ca-1", "type": "provided", "conf": conf }])).await;
+    let roots = bed.mesh_cas.roots("demo", "ca-1").unwrap();
+    std::fs::remove_file(path("key")).unwrap();
+    bed.mesh_cas.leaf(&request("web-1", "ca-1"), soon()).unwrap_err();
+    assert_eq!(bed.mesh_cas.roots("demo", "ca-1").unwrap(), roots, "certificates of it are in use");
+}

@@ -3,6 +3,7 @@
 mod dataplane;
 mod mesh;
 mod mesh_service;
+mod mesh_trust;
 mod policy;
 mod secret;
 mod zone;
@@ -29,6 +30,7 @@ pub(crate) fn before_put(
             mesh_service::before_put(snapshot, checked, left_out);
             Ok(Vec::new())
         }
+        "MeshTrust" => mesh_trust::before_put(checked, old).map(|()| Vec::new()),
         _ if checked.kind.is_policy() => policy::before_put(snapshot, checked, old).map(|()| Vec::new()),
         _ => Ok(Vec::new()),
     }

@@ -9,6 +9,7 @@ mod inline_key;
 mod inline_secret;
 mod keys;
 mod mesh_services;
+mod mesh_trusts;
 mod policies;
 mod references;
 mod switching;

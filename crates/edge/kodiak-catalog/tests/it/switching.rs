@@ -133,3 +133,18 @@ async fn stored_ca_that_expired_can_be_replaced_but_not_begin_to_sign() {
     bed.delete("Secret", "demo", "old-key").await.unwrap_err();
     bed.put_mesh_document(mesh("new", json!([builtin("new")]), false)).await.unwrap();
 }
+
+#[tokio::test]
+async fn provided_ca_that_cannot_be_read_any_more_does_not_prevent_its_replacement() {
+    let bed = Bed::new().await;
+    let one = ca("one");
+    bed.put_mesh("", json!([])).await.unwrap();
+    bed.put_secret("cert", &one.cert_pem).await;
+    bed.put_secret("key", one.key_pem.expose()).await;
+    let stored = || json!({ "name": "own", "type": "provided", "conf": { "cert": { "secret": "cert" }, "key": { "secret": "key" } } });
+    bed.put_mesh("own", json!([stored()])).await.unwrap();
+    bed.put_secret("key", ca("another").key_pem.expose()).await;
+    bed.put_mesh("ca-2", json!([builtin("ca-2"), stored()])).await.unwrap();
+    let enabled = problems(bed.put_mesh("own", json!([builtin("ca-2"), stored()])).await);
+    assert_eq!(enabled.len(), 1, "it is checked before it signs: {enabled:?}");
+}

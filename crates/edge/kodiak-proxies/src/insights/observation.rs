@@ -167,6 +167,10 @@ impl Observation {
 
     /// The certificate with the number of certificates that the proxy had, and when it got this one.
     fn counted(&self, certificate: MtlsInsight, stored: MtlsInsight) -> MtlsInsight {
+        if certificate.serial_number.is_empty() && !certificate.renewal_error.is_empty() {
+            // None could be issued, so the proxy keeps the one that it has.
+            return MtlsInsight { renewal_error: certificate.renewal_error, ..stored };
+        }
         let is_new = !certificate.serial_number.is_empty() && certificate.serial_number != stored.serial_number;
         let issued = self.issued.filter(|_| is_new).map(|issued| issued.to_string());
         MtlsInsight {
@@ -248,6 +252,26 @@ mod tests {
         observed.acknowledged = None;
         observed.apply(&mut insight, 2);
         assert_eq!(insight.mtls, Some(MtlsInsight { acknowledged: "step-1".to_owned(), ..certificate }));
+    }
+
+    #[test]
+    fn certificate_that_cannot_be_issued_leaves_the_one_before() {
+        let old = MtlsInsight {
+            issued_backend: "ca-1".to_owned(),
+            serial_number: "01".to_owned(),
+            certificate_expiration_time: Some("2026-01-01T00:00:00Z".to_owned()),
+            ..MtlsInsight::default()
+        };
+        let mut insight = DataplaneInsight { mtls: Some(old.clone()), ..DataplaneInsight::default() };
+        let mut observed = observation("a", None, false);
+        let renewal_error = "the CA expired".to_owned();
+        observed.certificate = Some(MtlsInsight {
+            issued_backend: "ca-1".to_owned(),
+            renewal_error: renewal_error.clone(),
+            ..MtlsInsight::default()
+        });
+        observed.apply(&mut insight, 2);
+        assert_eq!(insight.mtls, Some(MtlsInsight { renewal_error, ..old }));
     }
 
     #[test]

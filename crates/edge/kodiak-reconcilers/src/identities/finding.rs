@@ -14,11 +14,12 @@ use kodiak_model::{
         mesh_identity::{KIND, Provider, ProviderType},
         mesh_trust::{CaBundle, CaBundleType, MeshTrust, MeshTrustStatus, Origin, Pem},
     },
-    labels,
+    labels, names,
 };
 use kodiak_rollout::AppliedIdentity;
 use kodiak_store::{Expect, Snapshot, Write};
 use kodiak_world::Resource;
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::Situation;
 
@@ -29,32 +30,45 @@ pub(super) struct Finding {
     pub(super) writes: Vec<Write>,
 }
 
-pub(super) async fn of(
-    situation: &Situation<'_>,
-    resource: &Resource,
-    identity: &Identity,
-) -> Result<Finding, Refusal> {
+/// An error is a condition of this MeshIdentity, and no concern of others.
+pub(super) async fn of(situation: &Situation<'_>, resource: &Resource, identity: &Identity) -> Finding {
     if situation.mode != MeshServicesMode::Exclusive {
         let message = "MeshIdentity requires meshServices.mode Exclusive in the Mesh.";
         let conditions = failed(vec![condition("DependenciesReady", false, "MeshServicesDisabled", message)]);
-        return Ok(Finding { applied: None, conditions: Some(conditions), writes: Vec::new() });
+        // Certificates that are in use stay: another mode must not turn mTLS off.
+        let applied = situation.before.identities.iter().find(|before| before.name == identity.name);
+        let applied = applied.map(|before| (**before).clone());
+        return Finding { applied, conditions: Some(conditions), writes: Vec::new() };
     }
-    let Some(provider) = &identity.spec.provider else {
-        let conditions = vec![
-            condition("SpiffeIDProvider", true, "SpiffeIDProvided", "Providing only SpiffeIDs for services."),
-            condition("Ready", false, "PartiallyReady", "Running in SpiffeID providing only mode."),
-        ];
-        let applied = identity.applied(situation.zone, None).and_then(Result::ok);
-        return Ok(Finding { applied, conditions: Some(conditions), writes: Vec::new() });
-    };
+    let Some(provider) = &identity.spec.provider else { return announced(situation, identity) };
     match provider.provider_type.as_ref().and_then(kodiak_model::Choice::known) {
-        Some(ProviderType::Bundled) => bundled(situation, resource, identity, provider).await,
-        Some(ProviderType::Spire) => Ok(spire(situation, identity, provider)),
+        Some(ProviderType::Bundled) => {
+            let found = bundled(situation, resource, identity, provider).await;
+            found.unwrap_or_else(|refusal| situation.refused(identity, &refusal.to_string()))
+        }
+        Some(ProviderType::Spire) => spire(situation, identity, provider),
         Some(ProviderType::Extension) | None => {
             let message = "This control plane has no such provider; use Bundled or Spire.";
-            Ok(situation.unusable(identity, "ProviderNotFoundError", message))
+            situation.unusable(identity, "ProviderNotFoundError", message)
         }
     }
+}
+
+/// Without a provider: clients expect its SPIFFE IDs.
+fn announced(situation: &Situation<'_>, identity: &Identity) -> Finding {
+    let (reason, message) = match identity.applied(situation.zone, None) {
+        Some(Ok(applied)) => {
+            let conditions = vec![
+                condition("SpiffeIDProvider", true, "SpiffeIDProvided", "Providing only SpiffeIDs for services."),
+                condition("Ready", false, "PartiallyReady", "Running in SpiffeID providing only mode."),
+            ];
+            return Finding { applied: Some(applied), conditions: Some(conditions), writes: Vec::new() };
+        }
+        Some(Err(error)) => ("InvalidTrustDomain", error),
+        None => ("NoSelector", "spec.selector.dataplane is missing, so no proxy is selected.".to_owned()),
+    };
+    let conditions = failed(vec![condition("SpiffeIDProvider", false, reason, &message)]);
+    Finding { applied: None, conditions: Some(conditions), writes: Vec::new() }
 }
 
 fn spire(situation: &Situation<'_>, identity: &Identity, provider: &Provider) -> Finding {
@@ -119,6 +133,11 @@ impl Situation<'_> {
         last.map(|last| (**last).clone())
     }
 
+    /// A write that it needs was refused.
+    pub(super) fn refused(&self, identity: &Identity, message: &str) -> Finding {
+        self.unusable(identity, "ProviderInitializationError", message)
+    }
+
     fn unusable(&self, identity: &Identity, reason: &str, message: &str) -> Finding {
         let conditions = failed(vec![condition("Provider", false, reason, message)]);
         Finding { applied: self.last(identity), conditions: Some(conditions), writes: Vec::new() }
@@ -142,7 +161,7 @@ impl Situation<'_> {
             pem: Some(Pem { value: certificate_pem(pair.certificate()) }),
         };
         // A MeshTrust keeps its trust domain: certificates of it may be in use. Another domain gets another MeshTrust.
-        let names = [identity.name.to_string(), format!("{}-{}", identity.name, trust_domain.replace('_', "-"))];
+        let names = trust_names(&identity.name, trust_domain);
         let of_name = |name: &str| world.get(&ResourceKey::in_mesh("MeshTrust", self.mesh, name));
         let is_of_domain =
             |found: &Arc<Resource>| found.spec::<MeshTrust>().is_some_and(|spec| spec.trust_domain == trust_domain);
@@ -176,6 +195,20 @@ impl Situation<'_> {
         });
         Ok(put.into_iter().chain(origin).collect())
     }
+}
+
+/// Names of the MeshTrust of an identity: the first one that is free, or has the trust domain. All are valid names.
+fn trust_names(identity: &str, trust_domain: &str) -> [String; 2] {
+    let readable = format!("{identity}-{}", trust_domain.replace('_', "-"));
+    let hash = xxh3_64(trust_domain.as_bytes());
+    // Not every trust domain is a part of a name: `a..b`, `a-`.
+    let named = if names::fault(&readable).is_none() {
+        readable
+    } else {
+        let start = identity.get(..identity.len().min(200)).unwrap_or_default().trim_end_matches(['-', '.']);
+        format!("{start}-{hash:016x}")
+    };
+    [identity.to_owned(), named]
 }
 
 fn has_certificate(spec: &MeshTrust, pair: &CaPair) -> bool {
@@ -213,5 +246,24 @@ fn condition(condition_type: &str, status: bool, reason: &str, message: &str) ->
         status: if status { "True" } else { "False" }.to_owned(),
         reason: reason.to_owned(),
         message: message.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_trust_domain_has_a_valid_name_of_a_mesh_trust() {
+        let long = "a".repeat(253);
+        for identity in ["web", "a.b", &"x".repeat(253)] {
+            for trust_domain in ["demo.local", "a_b", "a..b", "-a", "a-", ".a", "a.", "_", "-", ".", "a_.b", &long] {
+                for name in trust_names(identity, trust_domain) {
+                    assert_eq!(names::fault(&name), None, "{identity} {trust_domain}: {name}");
+                }
+            }
+        }
+        assert_eq!(trust_names("web", "demo_x.local")[1], "web-demo-x.local");
+        assert_ne!(trust_names("web", "a..b")[1], trust_names("web", "a...b")[1]);
     }
 }

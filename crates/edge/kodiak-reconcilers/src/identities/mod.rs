@@ -3,6 +3,8 @@
 //!
 //! **Invariant:** a CA whose certificates may be in use stays usable and trusted: a copy of it remains until no step of the
 //! rollout names it, and a source that cannot be read does not replace the CA that was read before.
+//! **Invariant:** a fault of one MeshIdentity is a condition of that one: the others of its mesh are reconciled.
+//! **Invariant:** nothing is decided while a record of the mesh cannot be read.
 
 mod finding;
 mod trust;
@@ -16,8 +18,8 @@ use kodiak_model::{
     Condition, ResourceKey,
     kinds::{mesh::MeshServicesMode, mesh_identity::MeshIdentityStatus},
 };
-use kodiak_rollout::{AppliedProvider, DesiredIdentities, Issuers, Rollout};
-use kodiak_store::{Expect, Snapshot, StoreError, Transaction, Write};
+use kodiak_rollout::{AppliedProvider, DesiredIdentities, Issuers, Rollout, RolloutRecord};
+use kodiak_store::{Expect, Snapshot, Store, StoreError, Transaction, Write};
 use kodiak_world::{
     Resource, World,
     document::{self, IDENTITIES, ROLLOUT},
@@ -124,6 +126,11 @@ async fn reconcile(catalog: &Catalog, mesh: &Arc<str>, zone: &str) -> Result<(),
         return Ok(());
     }
     let stored = world.get(&document::key(mesh, IDENTITIES));
+    let step = world.get(&document::key(mesh, ROLLOUT));
+    let Some(before) = stored.map_or(Some(DesiredIdentities::default()), |stored| documents::read(stored)) else {
+        return Ok(());
+    };
+    let Some(step) = step.map_or(Some(None), |step| documents::read(step).map(Some)) else { return Ok(()) };
     let situation = Situation {
         catalog,
         snapshot: &snapshot,
@@ -131,33 +138,57 @@ async fn reconcile(catalog: &Catalog, mesh: &Arc<str>, zone: &str) -> Result<(),
         zone,
         mode: world.mesh_services_mode(mesh),
         trusted: TrustedCertificates::of(world, mesh),
-        before: stored.and_then(|stored| documents::read(stored)).unwrap_or_default(),
+        before,
         now: Timestamp::now(),
     };
-    let (mut desired, mut writes) = (DesiredIdentities::default(), Vec::new());
+    let (mut desired, mut conflict) = (DesiredIdentities::default(), None);
     desired.trust_domains = situation.trusted.domains();
+    desired.ignored.clone_from(&situation.trusted.ignored);
     for resource in world.list_in("MeshIdentity", mesh) {
         let Some(identity) = Identity::of(resource) else { continue };
-        let Finding { applied, conditions, writes: of_identity } = finding::of(&situation, resource, &identity).await?;
-        writes.extend(of_identity);
-        writes.extend(conditions.and_then(|conditions| status(resource, conditions)));
-        if let Some(applied) = applied {
+        let mut finding = finding::of(&situation, resource, &identity).await;
+        match commit(store, resource, &mut finding).await {
+            Ok(()) => (),
+            Err(error @ StoreError::Conflict(_)) => {
+                conflict = Some(error);
+                finding = situation.refused(&identity, "");
+            }
+            Err(error) => {
+                tracing::warn!(%error, mesh = &**mesh, name = &*resource.key.name, "failed to persist what a MeshIdentity needs");
+                finding = situation.refused(&identity, &error.to_string());
+                commit(store, resource, &mut finding).await?;
+            }
+        }
+        if let Some(applied) = finding.applied {
             situation.retain_trust(&applied.trust_domain, applied.provider.as_ref(), &mut desired);
             desired.identities.push(Arc::new(applied));
         }
     }
-    writes.extend(unused_cas(world, mesh, &desired));
-    if !writes.is_empty() {
-        store.commit(Transaction(writes)).await?;
+    let unused: Vec<Write> = unused_cas(world, mesh, &desired, step.as_ref()).collect();
+    if !unused.is_empty() {
+        store.commit(Transaction(unused)).await?;
     }
     if desired != situation.before {
         let version = stored.map(|stored| stored.version);
         let names: Vec<&str> = desired.identities.iter().map(|identity| &*identity.name).collect();
+        for fault in desired.ignored.iter().filter(|fault| !situation.before.ignored.contains(fault)) {
+            tracing::warn!(mesh = &**mesh, fault = &**fault, "MeshTrust has a bundle that is not trusted");
+        }
         if documents::write(store, mesh, IDENTITIES, version, &desired).await? {
             let trust_domains: Vec<&str> = desired.trust_domains.keys().map(|domain| &**domain).collect();
             let (identities, trust_domains) = (names.join(","), trust_domains.join(","));
             tracing::info!(mesh = &**mesh, identities, trust_domains, "MeshIdentities changed");
         }
+    }
+    conflict.map_or(Ok(()), |conflict| Err(conflict.into()))
+}
+
+/// Writes what the MeshIdentity needs, and its conditions.
+async fn commit(store: &Store, resource: &Resource, finding: &mut Finding) -> Result<(), StoreError> {
+    let mut writes = std::mem::take(&mut finding.writes);
+    writes.extend(finding.conditions.take().and_then(|conditions| status(resource, conditions)));
+    if !writes.is_empty() {
+        store.commit(Transaction(writes)).await?;
     }
     Ok(())
 }
@@ -188,15 +219,15 @@ fn status(resource: &Resource, conditions: Vec<Condition>) -> Option<Write> {
     })
 }
 
-/// Deletes copies of CAs that neither the rollout nor its target names.
+/// Deletes copies of CAs that neither the rollout, nor a step that proxies may be at, nor its target names.
 fn unused_cas<'a>(
     world: &'a World,
     mesh: &'a str,
     desired: &DesiredIdentities,
+    record: Option<&RolloutRecord>,
 ) -> impl Iterator<Item = Write> + use<'a> {
-    let current = world.get(&document::key(mesh, ROLLOUT)).and_then(|step| step.document::<Rollout>());
     let target = Issuers { signer: None, identities: desired.identities.clone() };
-    let steps = current.iter().flat_map(Rollout::all_issuers).chain([&target]);
+    let steps = record.into_iter().flat_map(RolloutRecord::steps).flat_map(Rollout::all_issuers).chain([&target]);
     let identities = steps.flat_map(|issuers| &issuers.identities);
     let used: BTreeSet<String> = identities
         .filter_map(|identity| match identity.provider.as_ref()? {

@@ -2,37 +2,42 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use kodiak_crypto::{CertificateDer, certificate_pem, certificates};
+use kodiak_crypto::{CertificateDer, certificate_pem, trusted_certificates};
 use kodiak_model::kinds::mesh_trust::MeshTrust;
 use kodiak_rollout::TrustDomains;
 use kodiak_world::World;
 
-/// By trust domain.
 #[derive(Default)]
-pub(super) struct TrustedCertificates(BTreeMap<Arc<str>, Vec<CertificateDer<'static>>>);
+pub(super) struct TrustedCertificates {
+    by_domain: BTreeMap<Arc<str>, Vec<CertificateDer<'static>>>,
+    /// Faults of bundles that are stored and not trusted.
+    pub(super) ignored: Vec<Arc<str>>,
+}
 
 impl TrustedCertificates {
-    /// Bundles that are no certificates are left out: Envoy would reject the CAs of all domains because of one.
+    /// What is no certificate of a CA is left out: Envoy would reject the CAs of all domains because of one.
     pub(super) fn of(world: &World, mesh: &str) -> Self {
         let mut all = Self::default();
         for resource in world.list_in("MeshTrust", mesh) {
             let Some(spec) = resource.spec::<MeshTrust>() else { continue };
-            let of_domain = all.0.entry(spec.trust_domain.as_str().into()).or_default();
-            for pem in spec.ca_bundles.iter().filter_map(|bundle| bundle.pem.as_ref()) {
-                match certificates(pem.value.as_bytes()) {
-                    Ok(found) => of_domain.extend(found),
-                    Err(error) => {
-                        tracing::warn!(%error, mesh, name = &*resource.key.name, "MeshTrust has a bundle without a certificate, ignoring the bundle");
-                    }
-                }
+            let of_domain = all.by_domain.entry(spec.trust_domain.as_str().into()).or_default();
+            for (n, bundle) in spec.ca_bundles.iter().enumerate() {
+                let Some(pem) = &bundle.pem else { continue };
+                let (found, problems) = trusted_certificates(pem.value.as_bytes());
+                of_domain.extend(found);
+                let name = &resource.key.name;
+                all.ignored.extend(problems.iter().map(|problem| {
+                    let which = problem.index.map(|index| format!(" certificate {index}")).unwrap_or_default();
+                    format!("MeshTrust {name:?}: spec.caBundles[{n}]{which} is not trusted: {problem}").into()
+                }));
             }
         }
-        all.0.retain(|_, certificates| !certificates.is_empty());
+        all.by_domain.retain(|_, certificates| !certificates.is_empty());
         all
     }
 
     pub(super) fn of_domain(&self, domain: &str) -> Vec<CertificateDer<'static>> {
-        self.0.get(domain).cloned().unwrap_or_default()
+        self.by_domain.get(domain).cloned().unwrap_or_default()
     }
 
     pub(super) fn domains(&self) -> TrustDomains {
@@ -42,6 +47,6 @@ impl TrustedCertificates {
             pems.dedup();
             pems
         };
-        self.0.iter().map(|(domain, certificates)| (domain.clone(), pems(certificates))).collect()
+        self.by_domain.iter().map(|(domain, certificates)| (domain.clone(), pems(certificates))).collect()
     }
 }

@@ -12,6 +12,7 @@ use kodiak_model::{
         mesh_service::MeshService,
     },
 };
+use kodiak_rollout::Rollout;
 use kodiak_services::{
     generated_services::is_managed,
     hostnames::{Generator, ServiceKey},
@@ -74,18 +75,23 @@ impl ObservedState {
                 self.reconciler.set_workload(&key, resource.map(workload));
             }
             "Config" if *key == document::service_addresses() => {
-                self.positions = resource.map(|positions| positions.version);
-                if let Some(positions) = resource.and_then(documents::read) {
+                // Without the version of an unreadable record, no write replaces it.
+                let read = resource.and_then(|record| Some((record.version, documents::read(record)?)));
+                self.positions = read.as_ref().map(|(version, _)| *version);
+                if let Some((_, positions)) = read {
                     self.reconciler.set_positions(positions);
                 }
             }
             _ if *key == document::key(mesh, document::ROLLOUT) => self.mesh(mesh, snapshot),
             _ if *key == document::key(mesh, document::VIPS) => {
-                let stored = resource.map(|record| StoredVips {
-                    vips: documents::read(record).unwrap_or_default(),
-                    version: record.version,
-                });
-                self.reconciler.set_vips(mesh, stored);
+                let stored = resource
+                    .map(|record| documents::read(record).map(|vips| StoredVips { vips, version: record.version }));
+                // Addresses that cannot be read stay as they are.
+                match stored {
+                    Some(None) => (),
+                    Some(readable) => self.reconciler.set_vips(mesh, readable),
+                    None => self.reconciler.set_vips(mesh, None),
+                }
             }
             _ => (),
         }
@@ -94,6 +100,11 @@ impl ObservedState {
     /// The mesh or its rollout changed.
     fn mesh(&mut self, name: &Arc<str>, snapshot: &Snapshot) {
         let world = snapshot.world();
+        let record = world.get(&document::key(name, document::ROLLOUT));
+        if record.is_some_and(|record| record.document::<Rollout>().is_none()) {
+            // The SPIFFE IDs of the last step that could be read stay.
+            return;
+        }
         let facts = world.mesh(name).map(|mesh| {
             let rollout = kodiak_identity::current(world, name).unwrap_or_default();
             let mtls = mesh.enabled_backend().is_some() || !rollout.issuers.is_empty();

@@ -1,5 +1,6 @@
 //! Certificates of MeshIdentities: proxies move between identities under load, and wrong identities are refused.
 
+mod absence;
 mod flows;
 mod kept;
 mod keys;

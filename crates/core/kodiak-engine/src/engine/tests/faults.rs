@@ -172,7 +172,7 @@ fn step_is_acknowledged_with_faults_that_are_not_about_it() {
     // Without a certificate of the step, it does not have the step.
     modify(&mut world, &json!([timeout(1)]));
     let secrets = world.snapshot("web-1").of(TypeUrl::Secret).clone();
-    assert_eq!(secrets.len(), 2);
+    assert_eq!(secrets.len(), 3, "the certificate, and validation of callers and of the backend");
     let nameless = json!({ "networking": { "address": "10.0.0.1", "inbound": [{ "port": 80, "tags": {} }],
         "outbound": [{ "port": 10001, "tags": { "kuma.io/service": "backend" } }] } });
     world.dataplane("web-1", nameless.to_string());

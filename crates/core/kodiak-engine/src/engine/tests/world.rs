@@ -300,11 +300,11 @@ pub(super) fn key(name: &str) -> ProxyKey {
     ProxyKey::new(MESH, name)
 }
 
-fn mesh_change(spec: &str, reachability: Option<Mode>) -> EngineChange {
+pub(super) fn mesh_change(spec: &str, reachability: Option<Mode>) -> EngineChange {
     EngineChange::Mesh { name: MESH.into(), mesh: Some(Arc::new(serde_json::from_str(spec).unwrap())), reachability }
 }
 
-fn dataplane_change(name: &str, spec: Option<&str>) -> EngineChange {
+pub(super) fn dataplane_change(name: &str, spec: Option<&str>) -> EngineChange {
     let proxy = |spec: &str| Proxy {
         mesh: MESH.into(),
         name: name.into(),

@@ -5,12 +5,16 @@ use crate::{
     Choice, FieldPath, GoDuration, Problems, Word, data_source::SecureDataSource, go_template::Template, quoted,
 };
 
+/// That of a MeshTrust, which every MeshIdentity needs.
+const TRUST_DOMAIN_MAX: usize = 253;
+
 pub(super) fn check(spec: &MeshIdentity, problems: &mut Problems) {
     let at = FieldPath::SPEC;
     let MeshIdentity { selector: _, spiffe_id, provider } = spec;
     if let Some(SpiffeId { trust_domain, path }) = spiffe_id {
         let at = at.field("spiffeID");
         check_template(trust_domain.as_deref(), &at.field("trustDomain"), problems);
+        check_trust_domain(trust_domain.as_deref(), &at.field("trustDomain"), problems);
         check_template(path.as_deref(), &at.field("path"), problems);
     }
     if let Some(provider) = provider {
@@ -21,6 +25,13 @@ pub(super) fn check(spec: &MeshIdentity, problems: &mut Problems) {
 fn check_template(template: Option<&str>, at: &FieldPath<'_>, problems: &mut Problems) {
     if let Some(Err(error)) = template.map(|text| Template::parse(text, &spiffe_id::FUNCTIONS)) {
         problems.add(at, format!("couldn't parse template: {error}"));
+    }
+}
+
+/// What a template gives is known only to the control plane.
+fn check_trust_domain(written: Option<&str>, at: &FieldPath<'_>, problems: &mut Problems) {
+    if written.is_some_and(|text| !text.contains("{{") && text.len() > TRUST_DOMAIN_MAX) {
+        problems.add(at, format!("must not be longer than {TRUST_DOMAIN_MAX} characters"));
     }
 }
 

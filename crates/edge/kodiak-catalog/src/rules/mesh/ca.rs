@@ -118,24 +118,28 @@ pub(super) fn check_provided(
     snapshot: &Snapshot,
     files: &FileSources,
     name: &str,
+    old: Option<&Mesh>,
     mesh: &Mesh,
     problems: &mut Problems,
     warnings: &mut Vec<String>,
 ) {
+    let enabled = |mesh: &Mesh| mesh.enabled_backend().map(|backend| backend.name.clone());
+    let was_enabled = old.and_then(enabled);
+    let is_known = |backend: &MtlsBackend| {
+        let stored = old.into_iter().flat_map(backends).find(|stored| stored.name == backend.name);
+        let same =
+            stored.is_some_and(|stored| stored.backend_type == backend.backend_type && stored.conf == backend.conf);
+        let is_enabled_now =
+            enabled(mesh).as_ref() == Some(&backend.name) && was_enabled.as_ref() != Some(&backend.name);
+        same && !is_enabled_now
+    };
     let mtls = FieldPath::ROOT.field("mtls");
     let at = mtls.field("backends");
-    let stored = snapshot.world().mesh(name);
-    let signs =
-        |mesh: &Mesh, backend: &MtlsBackend| mesh.enabled_backend().is_some_and(|each| each.name == backend.name);
     for (index, backend) in backends(mesh).enumerate().filter(|(_, backend)| backend.backend_type == PROVIDED) {
         let mut found = Problems::default();
         check_pair(snapshot, files, name, backend, &at.index(index).field("conf"), &mut found);
-        let is_stored = stored.as_ref().is_some_and(|stored| {
-            let same = |each: &MtlsBackend| each.name == backend.name && each.conf == backend.conf;
-            backends(stored).any(same) && (signs(stored, backend) || !signs(mesh, backend))
-        });
         for problem in found.iter() {
-            if is_stored {
+            if is_known(backend) {
                 warnings.push(format!("{}: {}", problem.path, problem.message));
             } else {
                 problems.push(problem.clone());

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use kodiak_model::{
     Checked, FieldPath, Problems,
-    kinds::mesh::{Mesh, new_name_fault},
+    kinds::mesh::{Mesh, MeshServicesMode, new_name_fault},
 };
 use kodiak_store::{Record, Snapshot, Write};
 
@@ -28,12 +28,14 @@ pub(super) fn before_put(
     {
         problems.add(&FieldPath::NAME, fault);
     }
+    check_mode(snapshot, &checked.name, &mesh, &mut problems);
     if !mesh.mtls.as_ref().is_some_and(|mtls| mtls.skip_validation) {
-        if let Some(old) = snapshot.world().mesh(&checked.name) {
-            ca::check_change(snapshot, &catalog.files, &checked.name, &old, &mesh, &mut problems);
+        let stored = snapshot.world().mesh(&checked.name);
+        if let Some(old) = &stored {
+            ca::check_change(snapshot, &catalog.files, &checked.name, old, &mesh, &mut problems);
         }
-        let warnings = &mut checked.warnings;
-        ca::check_provided(snapshot, &catalog.files, &checked.name, &mesh, &mut problems, warnings);
+        let (stored, warnings) = (stored.as_deref(), &mut checked.warnings);
+        ca::check_provided(snapshot, &catalog.files, &checked.name, stored, &mesh, &mut problems, warnings);
     }
     ca::check_builtin(snapshot, &checked.name, &mesh, &mut problems);
     let secrets = inline_key::move_to_secrets(catalog, snapshot, &checked.name, &mut mesh, &mut problems);
@@ -44,6 +46,23 @@ pub(super) fn before_put(
     mesh.fill_defaults();
     checked.replace(mesh);
     Ok(secrets)
+}
+
+/// MeshIdentities need the mode Exclusive: without it, proxies would lose their certificates, and a strict mesh would
+/// accept plain text.
+fn check_mode(snapshot: &Snapshot, name: &str, new: &Mesh, problems: &mut Problems) {
+    let was_exclusive = snapshot.world().mesh_services_mode(name) == MeshServicesMode::Exclusive;
+    if !was_exclusive || new.mesh_services_mode() == MeshServicesMode::Exclusive {
+        return;
+    }
+    let identities: Vec<&str> = snapshot.list_in("MeshIdentity", name).map(|record| &*record.key.name).collect();
+    if let [first, ..] = identities[..] {
+        let others = if identities.len() > 1 { format!(" and {} more", identities.len() - 1) } else { String::new() };
+        let message = format!(
+            "must stay Exclusive while the mesh has MeshIdentities ({first}{others}): their certificates would be removed; delete the MeshIdentities first, and wait until `kodiak migrate identity status` says that the rollout is done"
+        );
+        problems.add(&FieldPath::ROOT.field("meshServices").field("mode"), message);
+    }
 }
 
 pub(super) fn before_delete(catalog: &Catalog, snapshot: &Snapshot, name: &str) -> Result<(), Refusal> {

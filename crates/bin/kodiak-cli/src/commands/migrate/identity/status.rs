@@ -145,6 +145,18 @@ fn summary(found: &MeshIdentities) -> Vec<String> {
             lines.push(format!("  and {unnamed} more"));
         }
     }
+    if let Some(until) = &found.rollout.old_trust_until {
+        lines.push(format!(
+            "Old trust is kept until {until}, because of proxies that are not connected. Delete their Dataplanes to remove it now."
+        ));
+    }
+    if !found.rollout.unreadable.is_empty() {
+        lines.push(format!(
+            "The rollout waits: the control plane cannot read its records {}. Certificates stay as they are.",
+            found.rollout.unreadable.join(", ")
+        ));
+    }
+    lines.extend(found.rollout.ignored.iter().cloned());
     let problems: Vec<&ProxyIdentity> = found.proxies.iter().filter(|proxy| proxy.problem.is_some()).collect();
     if !problems.is_empty() {
         lines.push(format!("No SPIFFE ID for {}:", count(problems.len(), "proxy", "proxies")));
