@@ -3,13 +3,15 @@
 //!
 //! **Invariant:** of several MeshIdentities that select a proxy the most specific one issues, then the first by name; one
 //! without a provider never does.
-//! **Invariant:** a SPIFFE ID follows from labels that an administrator wrote or a token binds, never from a proxy's claim.
+//! **Invariant:** a SPIFFE ID follows from labels that an administrator wrote or a token binds, never from a proxy's claim;
+//! and so does its acceptance by the callers of a MeshService ([`acceptance`]).
 
 mod applied;
 mod desired;
 mod progress;
 mod spiffe_id;
 mod tls;
+mod vouched;
 
 pub use applied::{
     Issuer, NoSpiffeId, best_match, expected_ids, has_certificate, is_encrypted, issuer_of, spiffe_id as applied_id,
@@ -18,3 +20,4 @@ pub use desired::{applied_provider, creates_trust, current, desired, expected, t
 pub use progress::{Progress, RolloutStatus, Step, rollout_status};
 pub use spiffe_id::{Identity, issuing, of_proxy, possible};
 pub use tls::{TlsPolicies, accepts, is_permissive};
+pub use vouched::{Acceptance, Claim, acceptance, may_claim};
