@@ -13,7 +13,7 @@ use kodiak_world::Resource;
 use serde_json::Value;
 
 use crate::{
-    Catalog, Refusal, Stage, Target, initial, inline_secret, owner_of,
+    Catalog, Refusal, Stage, Target, identity_ca, initial, inline_secret, owner_of,
     references::{self, Rights},
     rules::{self, LeftOut},
 };
@@ -185,6 +185,9 @@ impl Catalog {
         references::check(snapshot, &self.files, &checked, old, rights)?;
         let mut secrets = rules::before_put(self, snapshot, &mut checked, left_out, old)?;
         secrets.extend(inline_secret::move_to_secrets(self, snapshot, &mut checked, old)?);
+        if rights.secrets {
+            secrets.extend(identity_ca::adopt(snapshot, &checked));
+        }
         let warnings = std::mem::take(&mut checked.warnings);
         let changed =
             !secrets.is_empty() || old.is_none_or(|old| *old.spec != *checked.spec() || *old.labels != checked.labels);
@@ -202,9 +205,15 @@ pub(crate) fn write(checked: &Checked, old: Option<&Record>) -> Write {
         key: key_of(checked),
         spec: checked.spec().into(),
         labels: checked.labels.clone(),
-        owner: owner_of(checked.kind, &checked.mesh, &checked.name),
+        owner: owner(checked, old),
         expect: old.map_or(Expect::Absent, |old| Expect::Version(old.version)),
     }
+}
+
+/// A Secret that the control plane keeps for a resource stays the resource's when a user replaces its content.
+fn owner(checked: &Checked, old: Option<&Record>) -> Option<ResourceKey> {
+    let kept = old.filter(|_| checked.kind.name == "Secret").and_then(|old| old.owner.clone());
+    kept.or_else(|| owner_of(checked.kind, &checked.mesh, &checked.name))
 }
 
 /// The write that makes the status of a Dataplane say what its author vouches for. Nothing where it says so already.
