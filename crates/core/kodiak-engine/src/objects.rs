@@ -11,14 +11,13 @@ use std::{
     sync::Arc,
 };
 
-use kodiak_identity::{ServerAccess, expected_ids};
+use kodiak_identity::{ServerAccess, acceptance};
 use kodiak_model::{
     Kri, PortSection,
     kinds::{
         dataplane::BackendKind,
         mesh_service::{Identity, IdentityType},
     },
-    labels, tags,
 };
 use kodiak_policies::target::EndpointLabels;
 use kodiak_rollout::Rollout;
@@ -269,18 +268,13 @@ impl Objects {
         let mut endpoints: BTreeMap<String, Vec<Endpoint>> = BTreeMap::new();
         let mut labels = EndpointLabels::new();
         for proxy in self.membership.members(&destination.name) {
-            // A proxy whose token does not vouch for its membership is neither an endpoint nor accepted.
-            let identity_names = identity_names(proxy);
-            let admission = proxy.admission.as_deref();
-            if admission.is_some_and(|admission| !admission.vouches_for_any(&service.selector, &identity_names)) {
+            // The identities in the spec are reconciled a moment later; callers accept new members meanwhile.
+            let accepted = acceptance(&self.rollout, &service.selector, proxy);
+            if !accepted.is_endpoint {
                 continue;
             }
-            // The identities in the spec are reconciled a moment later; callers accept new members meanwhile.
-            let accepted = identity_names.iter().filter(|identity| {
-                admission.is_none_or(|admission| admission.vouches_for(&service.selector, identity))
-            });
-            identities.extend(accepted.map(|name| names::service_identity(mesh, name)));
-            identities.extend(expected_ids(&self.rollout, proxy));
+            identities.extend(accepted.service_tags.iter().map(|name| names::service_identity(mesh, name)));
+            identities.extend(accepted.spiffe_ids);
             let plaintext = match ServerAccess::of(&self.rollout, proxy) {
                 ServerAccess::Regular => false,
                 ServerAccess::Plaintext => true,
@@ -396,13 +390,6 @@ fn uri(mesh: &str, identity: &Identity) -> Option<String> {
         IdentityType::ServiceTag => Some(names::service_identity(mesh, &identity.value)),
         IdentityType::SpiffeId => Some(identity.value.clone()),
     }
-}
-
-/// Names from which the identities of a proxy are made: its services, else its workload.
-fn identity_names(proxy: &Proxy) -> Vec<String> {
-    let services: BTreeSet<&String> = proxy.dataplane.tag_sets().filter_map(|tags| tags.get(tags::SERVICE)).collect();
-    let workload = proxy.labels.get(labels::WORKLOAD).filter(|_| services.is_empty());
-    services.into_iter().chain(workload).cloned().collect()
 }
 
 /// Envoy rejects duplicate endpoints, and two Dataplanes may have the same address: the one that is called with mTLS counts.

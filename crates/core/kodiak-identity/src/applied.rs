@@ -15,6 +15,8 @@ use kodiak_model::{
 use kodiak_rollout::{AppliedIdentity, AppliedProvider, Issuers, Rollout};
 use kodiak_rules::Proxy;
 
+use crate::vouched::unvouched_labels;
+
 pub(crate) const SERVICE_ACCOUNT: &str = "k8s.kuma.io/service-account";
 
 /// Issuer of the certificate of a proxy.
@@ -109,9 +111,9 @@ pub fn expected_ids(rollout: &Rollout, server: &Proxy) -> BTreeSet<String> {
 pub fn spiffe_id(identity: &AppliedIdentity, proxy: &Proxy) -> Result<String, NoSpiffeId> {
     let trust_domain = identity.trust_domain.to_string();
     let template = path_template(identity.path.as_deref(), &proxy.labels);
-    if let Some(admission) = &proxy.admission {
+    if proxy.admission.is_some() {
         let used = identity.selector.0.keys().cloned().chain(labels_of(template));
-        let unbound: BTreeSet<String> = used.filter(|label| !admission.labels.contains(label)).collect();
+        let unbound = unvouched_labels(proxy, used);
         if !unbound.is_empty() {
             return Err(NoSpiffeId::UnboundLabels(unbound.into_iter().collect()));
         }

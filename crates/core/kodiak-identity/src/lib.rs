@@ -3,12 +3,13 @@
 //!
 //! **Invariant:** of several MeshIdentities that select a proxy the most specific one issues, then the first by name; one
 //! without a provider never does.
+//! **Invariant:** a SPIFFE ID follows from labels that an administrator wrote or a token binds, never from a proxy's claim;
+//! and so does its acceptance by the callers of a MeshService ([`acceptance`]).
 //! **Invariant:** a step of a rollout overtakes no proxy that may be running: one that is not connected counts for a grace
 //! period, and what its certificate needs stays until that expires. The times are stored facts and the clock is an argument,
 //! so every control plane decides alike.
 //! **Invariant:** a record that cannot be read counts neither as absent nor as its default: the last one stays, and the rollout
 //! waits.
-//! **Invariant:** a SPIFFE ID follows from labels that an administrator wrote or a token binds, never from a proxy's claim.
 
 mod applied;
 mod desired;
@@ -17,6 +18,7 @@ mod progress;
 mod spiffe_id;
 mod status;
 mod tls;
+mod vouched;
 
 pub use applied::{
     Issuer, NoSpiffeId, ServerAccess, best_match, expected_ids, has_certificate, issuer_of, spiffe_id as applied_id,
@@ -27,3 +29,4 @@ pub use progress::{Progress, Step};
 pub use spiffe_id::{Identity, issuing, of_proxy, possible};
 pub use status::{RolloutStatus, rollout_status};
 pub use tls::{TlsPolicies, accepts, is_permissive};
+pub use vouched::{Acceptance, Claim, acceptance, may_claim};

@@ -7,7 +7,6 @@ use kodiak_crypto::CaPair;
 use kodiak_model::{
     Kri, ResourceKey,
     kinds::mesh_identity::{KIND, MeshIdentity},
-    labels,
 };
 use kodiak_store::Snapshot;
 
@@ -73,6 +72,5 @@ fn referenced(
     let spec = identity.spec::<MeshIdentity>().ok_or("the MeshIdentity is unreadable; apply it again")?;
     let bundled = spec.provider.as_ref().and_then(|provider| provider.bundled.as_ref());
     let bundled = bundled.ok_or("it has no bundled provider any more")?;
-    let display_name = labels::display_name(&identity.labels, &identity.key.name);
-    load_identity_ca(snapshot, &mesh_cas.files, mesh, display_name, bundled)
+    load_identity_ca(snapshot, &mesh_cas.files, &identity.key, &identity.labels, bundled)
 }

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use kodiak_model::{
     Checked, Draft, FieldPath, Kind, Problems, ResourceKey, Scope, Shape, check,
     check::{Meta, ValidSpec},
-    kinds::dataplane::{self, Admission, DataplaneStatus},
+    kinds::dataplane::{self, Admission, Dataplane, DataplaneStatus},
     labels,
 };
 use kodiak_store::{Expect, Record, Snapshot, StoreError, Transaction, Write, Written};
+use kodiak_world::Resource;
 use serde_json::Value;
 
 use crate::{
-    Catalog, Refusal, Stage, Target, initial, inline_secret, owner_of,
+    Catalog, Refusal, Stage, Target, identity_ca, initial, inline_secret, owner_of,
     references::{self, Rights},
     rules::{self, LeftOut},
 };
@@ -184,6 +185,9 @@ impl Catalog {
         references::check(snapshot, &self.files, &checked, old, rights)?;
         let mut secrets = rules::before_put(self, snapshot, &mut checked, left_out, old)?;
         secrets.extend(inline_secret::move_to_secrets(self, snapshot, &mut checked, old)?);
+        if rights.secrets {
+            secrets.extend(identity_ca::adopt(snapshot, &checked));
+        }
         let warnings = std::mem::take(&mut checked.warnings);
         let changed =
             !secrets.is_empty() || old.is_none_or(|old| *old.spec != *checked.spec() || *old.labels != checked.labels);
@@ -201,21 +205,31 @@ pub(crate) fn write(checked: &Checked, old: Option<&Record>) -> Write {
         key: key_of(checked),
         spec: checked.spec().into(),
         labels: checked.labels.clone(),
-        owner: owner_of(checked.kind, &checked.mesh, &checked.name),
+        owner: owner(checked, old),
         expect: old.map_or(Expect::Absent, |old| Expect::Version(old.version)),
     }
 }
 
-/// The write that makes the status of a Dataplane say who stands behind it. Nothing where it says so already.
+/// A Secret that the control plane keeps for a resource stays the resource's when a user replaces its content.
+fn owner(checked: &Checked, old: Option<&Record>) -> Option<ResourceKey> {
+    let kept = old.filter(|_| checked.kind.name == "Secret").and_then(|old| old.owner.clone());
+    kept.or_else(|| owner_of(checked.kind, &checked.mesh, &checked.name))
+}
+
+/// The write that makes the status of a Dataplane say what its author vouches for. Nothing where it says so already.
 fn authored(checked: &Checked, snapshot: &Snapshot, author: &Author) -> Option<Write> {
     if checked.kind.name != dataplane::KIND.name {
         return None;
     }
     let key = key_of(checked);
-    let old = snapshot.world().get(&key).map(|old| old.status::<DataplaneStatus>());
+    let known = snapshot.world().get(&key);
+    let old = known.map(|old| old.status::<DataplaneStatus>());
     let old = old.map(Arc::unwrap_or_clone).unwrap_or_default();
     let (admission, held) = match author {
-        Author::User => (None, old.held),
+        Author::User => {
+            let admission = old.admission.as_ref();
+            (admission.map(|admission| after_write(admission, known, checked)), old.held)
+        }
         // The Dataplane that the proxy provides says which inbounds serve.
         Author::Proxy(admission) => (Some(admission.clone()), Vec::new()),
     };
@@ -226,6 +240,14 @@ fn authored(checked: &Checked, snapshot: &Snapshot, author: &Author) -> Option<W
         None => status == "{}",
     };
     (!same).then(|| Write::PutStatus { key, status: status.into(), expect: Expect::Any })
+}
+
+/// Admission of a Dataplane that a proxy registered, after a user wrote it.
+fn after_write(admission: &Admission, known: Option<&Arc<Resource>>, checked: &Checked) -> Admission {
+    // Without a readable version nobody can say what the write changed.
+    let Some(old) = known.and_then(|known| known.proxy()) else { return admission.clone() };
+    let dataplane = checked.typed::<Dataplane>().expect("a Dataplane was checked");
+    admission.after_write((&old.labels, &old.dataplane), (&checked.labels, &dataplane))
 }
 
 /// Plugin kinds default to the mesh `default`; legacy kinds must name their mesh.

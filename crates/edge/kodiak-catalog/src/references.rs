@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** no resource references a Secret of the control plane; only the mTLS backends of a Mesh reference the
 //! Secrets of its CA.
-//! **Invariant:** the private key of a CA is used for that CA only.
+//! **Invariant:** the private key of a CA is used for that CA only. The key of a generated CA is known by its owner.
 //! **Invariant:** a reference is added only by a user who may read Secrets. Every author who may write the resource may
 //! keep its existing references.
 
@@ -16,7 +16,7 @@ use kodiak_model::{
 };
 use kodiak_store::{Record, Snapshot};
 
-use crate::{FileSources, Refusal, Stage, SystemSecret, ca::ca_sources};
+use crate::{FileSources, GeneratedCa, Refusal, Stage, SystemSecret, ca::ca_sources};
 
 const MESH: &str = "Mesh";
 const IDENTITY: &str = "MeshIdentity";
@@ -168,12 +168,18 @@ fn ca_of_key(snapshot: &Snapshot, mesh: &str, secret: &str) -> Option<(&'static 
     let identity = identities.find(|resource| {
         let identity = resource.spec::<MeshIdentity>();
         let bundled = identity.as_ref().and_then(|identity| identity.provider.as_ref()?.bundled.clone());
-        let Some(bundled) = bundled else { return false };
-        let key = bundled.ca.and_then(|ca| ca.private_key?.secret_ref).map(|reference| reference.name);
-        let generated = bundled.autogenerate.and_then(|autogenerate| autogenerate.enabled).unwrap_or_default();
-        key.as_deref() == Some(secret) || generated && secret == format!("{}-private-key", resource.key.name)
+        let key = bundled.and_then(|bundled| bundled.ca?.private_key?.secret_ref).map(|reference| reference.name);
+        // Also while the MeshIdentity generates no CA: the key of the last one is still there.
+        let generated = GeneratedCa::of(snapshot, &resource.key, &resource.labels);
+        let is_generated = || snapshot.get(generated.private_key()).is_some_and(|stored| generated.owns(stored));
+        key.as_deref() == Some(secret) || *generated.private_key().name == *secret && is_generated()
     })?;
     Some((IDENTITY, format!("the MeshIdentity {:?}", &*identity.key.name)))
+}
+
+/// Whether a resource of the mesh references the Secret.
+pub(crate) fn is_referenced(snapshot: &Snapshot, secret: &ResourceKey) -> bool {
+    other_user(snapshot, &secret.mesh, &secret.name, "").is_some()
 }
 
 /// A resource of the mesh that references this Secret for anything but a CA of the kind `ca`.

@@ -99,7 +99,7 @@ impl VerifiedToken {
         self.0.as_ref().map(|verified| verified.expires)
     }
 
-    /// Fields of the Dataplane that the token binds. None without authentication.
+    /// Fields of the Dataplane that the token binds. It binds nothing without authentication.
     pub(crate) fn admission(&self) -> Admission {
         let Some(Verified { claims, .. }) = &self.0 else { return Admission::default() };
         let DataplaneClaims { name, mesh: _, tags, kind: _, workload, labels } = claims;
@@ -108,6 +108,7 @@ impl VerifiedToken {
             tags: tags.keys().cloned().collect(),
             labels: labels.keys().cloned().chain(workload).collect(),
             name: !name.is_empty(),
+            ..Admission::default()
         }
     }
 

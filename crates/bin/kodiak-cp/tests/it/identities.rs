@@ -216,3 +216,38 @@ async fn identity_without_a_provider_says_whether_it_provides_spiffe_ids() {
         ]
     );
 }
+
+/// Also when the label says so, which older versions named the Secrets after.
+#[tokio::test]
+async fn generated_ca_replaces_no_secret_of_somebody_else() {
+    let cp = started().await;
+    let secret = json!({ "type": "Secret", "mesh": "default", "name": "payments-private-key", "data": "dGhlaXJz" });
+    put(&cp, "/meshes/default/secrets/payments-private-key", &secret).await;
+    let bundled = json!({ "insecureAllowSelfSigned": true, "autogenerate": { "enabled": true } });
+    let spec = json!({
+        "selector": { "dataplane": { "matchLabels": {} } },
+        "spiffeID": { "trustDomain": "demo" },
+        "provider": { "type": "Bundled", "bundled": bundled },
+    });
+    for name in ["other", "payments"] {
+        let labels = json!({ "kuma.io/display-name": "payments" });
+        let body = json!({ "type": "MeshIdentity", "mesh": "default", "name": name, "labels": labels, "spec": spec });
+        put(&cp, &format!("/meshes/default/meshidentities/{name}"), &body).await;
+    }
+    let found = eventually(&cp, |found| {
+        let identities = found["identities"].as_array().cloned().unwrap_or_default();
+        let refused = identities.iter().any(|one| one["name"] == "payments" && one["reason"] == "SecretNotOwned");
+        refused && identities.iter().any(|one| one["name"] == "other" && one["ready"] == true)
+    })
+    .await;
+    let message = found["identities"][1]["message"].as_str().unwrap();
+    assert!(message.contains("does not belong to the MeshIdentity \"payments\""), "{message}");
+    let stored = cp.get("/meshes/default/secrets/payments-private-key").await.json();
+    assert_eq!(stored["data"], "dGhlaXJz");
+    assert_eq!(cp.get("/meshes/default/secrets/payments-root-ca").await.status, StatusCode::NOT_FOUND);
+    for name in ["other", "payments"] {
+        assert!(cp.delete(&format!("/meshes/default/meshidentities/{name}")).await.status.is_success());
+    }
+    let stored = cp.get("/meshes/default/secrets/payments-private-key").await.json();
+    assert_eq!(stored["data"], "dGhlaXJz");
+}

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
+use kodiak_identity::acceptance;
 use kodiak_model::{
     Word as _,
     kinds::{
@@ -92,11 +93,8 @@ impl Question<'_> {
         let members: Vec<Arc<Proxy>> = membership.members(&destination.name).cloned().collect();
         let mut found = Vec::new();
         for proxy in &members {
-            let vouched = proxy
-                .admission
-                .as_deref()
-                .is_none_or(|admission| admission.vouches_for_any(&service.selector, &self.identity_names(proxy)));
-            let refused = (!vouched).then_some("its token does not bind what the MeshService selects by");
+            let accepted = acceptance(&self.rollout, &service.selector, proxy);
+            let refused = (!accepted.is_endpoint).then_some("its token does not bind what the MeshService selects by");
             let inbounds = proxy.dataplane.inbounds().iter();
             for inbound in inbounds.filter(|inbound| ports.iter().any(|port| port.is_served_by(inbound))) {
                 found.push(self.instance(proxy, inbound, refused));
@@ -153,12 +151,6 @@ impl Question<'_> {
         let uris = kodiak_reachability::certificate(self.mesh, proxy);
         let uris = uris.iter().flat_map(|uris| uris.iter());
         uris.filter(|uri| uri.starts_with(&names::identity_prefix(self.mesh))).cloned().collect()
-    }
-
-    /// Names in the SPIFFE IDs of a proxy.
-    fn identity_names(&self, proxy: &Proxy) -> Vec<String> {
-        let prefix = names::identity_prefix(self.mesh);
-        self.presented(proxy).iter().filter_map(|uri| uri.strip_prefix(&prefix)).map(str::to_owned).collect()
     }
 
     fn written_identities(&self, destination: &Destination) -> Vec<String> {

@@ -2,7 +2,8 @@
 //!
 //! **Invariant:** a MeshService of a user is never changed, and none is generated with its name.
 //! **Invariant:** an update keeps the state and the identities of a service.
-//! **Invariant:** a MeshService depends on the offers to it alone.
+//! **Invariant:** a MeshService depends on the offers to it alone; those of Dataplanes that only claim its name, and whose
+//! tokens do not bind it, change neither its ports nor its labels.
 
 mod offers;
 mod propagation;
@@ -119,7 +120,7 @@ pub fn decide(situation: &Situation<'_>, name: &str, existing: Option<Existing<'
 
 /// With offers: it has their ports, and no grace period.
 fn stand(situation: &Situation<'_>, name: &str, existing: Option<Existing<'_>>, offers: &Offers) -> Decision {
-    let offered = || offers.of(name).map(|(_, offer)| &offer.ports);
+    let offered = || offers.deciding(name).map(|(_, offer)| &offer.ports);
     let stored = existing.map(|existing| &existing.spec.ports);
     let agreed = stored.filter(|stored| offered().any(|ports| same_ports(ports, stored)));
     let ports = agreed.or_else(|| offered().next()).cloned().unwrap_or_default();
@@ -131,7 +132,7 @@ fn stand(situation: &Situation<'_>, name: &str, existing: Option<Existing<'_>>, 
     let mut labels = existing.map(|existing| existing.labels.clone()).unwrap_or_default();
     labels.remove(labels::GRACE_STARTED);
     if situation.rules.propagation.is_some() {
-        propagation::renew(&mut labels, offers.of(name));
+        propagation::renew(&mut labels, offers.deciding(name));
     }
     labels.extend(own_labels(MANAGER, situation.mesh, &situation.rules.zone, name));
     Decision { verdict: Verdict::Stand { labels, spec }, conflict, look_again: None }

@@ -6,11 +6,12 @@ use std::{
 };
 
 use jiff::Timestamp;
+use kodiak_identity::{Claim, may_claim};
 use kodiak_model::{
     IntOrString,
     dns::dns_1035_label,
     kinds::{dataplane::Inbound, mesh_service::Port},
-    labels,
+    labels, tags,
 };
 use kodiak_rules::Proxy;
 
@@ -21,6 +22,8 @@ use super::{Rules, Source, propagation::Carried};
 pub struct Offer {
     pub(super) ports: Vec<Port>,
     pub(super) carried: Carried,
+    /// Whether the Dataplane may claim the service.
+    pub(super) is_vouched_for: bool,
 }
 
 /// Order of Dataplanes: by age, then by name.
@@ -76,6 +79,13 @@ impl Offers {
         self.by_service.get(service).into_iter().flatten()
     }
 
+    /// Those that decide about the MeshService: offers of Dataplanes that only claim the service do not, beside others.
+    pub(super) fn deciding(&self, service: &str) -> impl Iterator<Item = (&Age, &Offer)> + Clone {
+        let is_vouched_for = |(_, offer): &(&Age, &Offer)| offer.is_vouched_for;
+        let any = self.of(service).any(|offer| is_vouched_for(&offer));
+        self.of(service).filter(move |offer| !any || is_vouched_for(offer))
+    }
+
     pub fn services(&self) -> impl Iterator<Item = &Arc<str>> {
         self.by_service.keys()
     }
@@ -93,11 +103,16 @@ fn offers_of(rules: &Rules, proxy: &Proxy) -> BTreeMap<Arc<str>, Offer> {
             groups.entry(service).or_default().push(inbound);
         }
     }
-    let offer = |inbounds: Vec<&Inbound>| Offer {
+    let claim = |service: &str| match rules.source {
+        Source::ServiceTag => Claim::Tag(tags::SERVICE.to_owned(), service.to_owned()),
+        Source::Workload => Claim::Label(labels::WORKLOAD.to_owned(), service.to_owned()),
+    };
+    let offer = |service: &str, inbounds: Vec<&Inbound>| Offer {
         carried: rules.propagation.as_ref().map(|rule| rule.carried(proxy, &inbounds)).unwrap_or_default(),
         ports: ports_of(&inbounds),
+        is_vouched_for: may_claim(proxy, &claim(service)),
     };
-    groups.into_iter().map(|(service, inbounds)| (service.into(), offer(inbounds))).collect()
+    groups.into_iter().map(|(service, inbounds)| (service.into(), offer(service, inbounds))).collect()
 }
 
 /// A port that is served at several addresses counts once.

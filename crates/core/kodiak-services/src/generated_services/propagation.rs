@@ -8,6 +8,7 @@ use std::{
     fmt::Write as _,
 };
 
+use kodiak_identity::{Claim, may_claim};
 use kodiak_model::{Labels, dns, kinds::dataplane::Inbound};
 use kodiak_rules::Proxy;
 use sha2::{Digest as _, Sha256};
@@ -39,9 +40,13 @@ impl Propagation {
         for (key, value) in inbounds.iter().flat_map(|inbound| &inbound.tags) {
             tags.entry(key).or_default().insert(value);
         }
+        // MeshMultiZoneServices and policies select MeshServices by these labels, so claims of a proxy are not enough.
         let agreed = tags.into_iter().filter(|(_, values)| values.len() == 1);
         let tags = agreed.flat_map(|(key, values)| values.into_iter().map(move |value| (key, value)));
-        let said = tags.chain(&*proxy.labels).filter(|(key, value)| self.takes(key, value));
+        let tags = tags.filter(|(key, value)| may_claim(proxy, &Claim::Tag((*key).clone(), (*value).clone())));
+        let labels = proxy.labels.iter();
+        let labels = labels.filter(|(key, value)| may_claim(proxy, &Claim::Label((*key).clone(), (*value).clone())));
+        let said = tags.chain(labels).filter(|(key, value)| self.takes(key, value));
         said.map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 

@@ -3,14 +3,13 @@
 use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
-use kodiak_identity::expected_ids;
+use kodiak_identity::{Acceptance, acceptance};
 use kodiak_model::{
     Choice, Condition,
     kinds::{
         dataplane::{Dataplane, Inbound, InboundState},
         mesh_service::{DataplaneProxies, Identity, IdentityType, MeshService, State, TlsReadiness, TlsStatus},
     },
-    labels, tags,
 };
 use kodiak_rollout::Rollout;
 use kodiak_rules::Proxy;
@@ -38,8 +37,8 @@ pub(super) struct Census {
     /// Ready, connected or not.
     ready: u32,
     certified: u32,
-    /// Members whose token binds the selected fields.
-    vouched: u32,
+    /// Members that calls may be sent to.
+    endpoints: u32,
     service_tags: BTreeSet<String>,
     spiffe_ids: BTreeSet<String>,
     unvouched: Unvouched,
@@ -55,32 +54,23 @@ impl Census {
     ) -> Self {
         let mut census = Self::default();
         for (proxy, seen) in members {
-            let known_by = known_by(proxy);
-            let admission = proxy.admission.as_deref();
-            let vouched = admission.is_none_or(|admission| admission.vouches_for_any(&spec.selector, &known_by));
-            // Who is not vouched for is no endpoint, nor is who could only be called in plain text on a strict mesh.
-            let closed = vouched && census.uncertified.note(rollout, proxy);
-            let ready = vouched && !closed && is_ready(spec, &proxy.dataplane);
+            let Acceptance { is_endpoint, service_tags, spiffe_ids, unvouched } =
+                acceptance(rollout, &spec.selector, proxy);
+            // A member that could only be called in plain text on a strict mesh is no endpoint either.
+            let closed = is_endpoint && census.uncertified.note(rollout, proxy);
+            let ready = is_endpoint && !closed && is_ready(spec, &proxy.dataplane);
             let connected = seen.is_connected(moment.grace, moment.now);
             census.total += 1;
-            census.vouched += u32::from(vouched);
+            census.endpoints += u32::from(is_endpoint);
             census.connected += u32::from(connected);
             census.ready += u32::from(ready);
             census.healthy += u32::from(connected && ready);
             census.certified += u32::from(seen.certified);
-            if vouched {
-                census.spiffe_ids.extend(expected_ids(rollout, proxy));
+            if is_endpoint {
+                census.service_tags.extend(service_tags);
+                census.spiffe_ids.extend(spiffe_ids);
             }
-            for identity in known_by {
-                if admission.is_none_or(|admission| admission.vouches_for(&spec.selector, &identity)) {
-                    census.service_tags.insert(identity);
-                } else if let Some(admission) = admission {
-                    census.unvouched.note(proxy, admission, &spec.selector);
-                }
-            }
-            if let (false, Some(admission)) = (vouched, admission) {
-                census.unvouched.note(proxy, admission, &spec.selector);
-            }
+            census.unvouched.note(proxy, is_endpoint, &unvouched);
         }
         census
     }
@@ -107,7 +97,7 @@ impl Census {
 
     /// Identities of the proxies: by their tags, then by MeshIdentities. Without proxies the stored ones are kept.
     pub(super) fn identities(&self, stored: Option<&Vec<Identity>>) -> Option<Vec<Identity>> {
-        if self.vouched == 0 {
+        if self.endpoints == 0 {
             return stored.cloned();
         }
         let identity = |kind: IdentityType| {
@@ -125,13 +115,6 @@ impl Census {
         let readiness = if mtls && (was || all) { TlsReadiness::Ready } else { TlsReadiness::NotReady };
         TlsStatus { status: Some(readiness.into()) }
     }
-}
-
-/// Values of `kuma.io/service` in the certificate of a proxy.
-fn known_by(proxy: &Proxy) -> Vec<String> {
-    let tags: BTreeSet<&String> = proxy.dataplane.tag_sets().filter_map(|tags| tags.get(tags::SERVICE)).collect();
-    let workload = proxy.labels.get(labels::WORKLOAD).filter(|_| tags.is_empty());
-    tags.into_iter().chain(workload).cloned().collect()
 }
 
 /// Whether a port targets an inbound, and all selected inbounds are ready: those that ports target, and those with the

@@ -1,38 +1,57 @@
-//! Condition of a MeshService that names members whose token does not bind the selected fields.
+//! Condition of a MeshService that names members selected by what nobody vouches for.
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use kodiak_model::{
-    Condition,
-    kinds::{dataplane::Admission, mesh_service::Selector},
-};
+use kodiak_identity::Claim;
+use kodiak_model::Condition;
 use kodiak_rules::Proxy;
 
 use super::conditions;
 
 /// Type of the condition, which exists only while there are such members.
 const VOUCHED: &str = "MembersVouchedFor";
+/// Limit of options in the message.
+const MOST_OPTIONS: usize = 10;
 
 #[derive(Debug, Default)]
 pub(super) struct Unvouched {
-    members: BTreeSet<Arc<str>>,
-    unbound: BTreeSet<String>,
+    /// Members that are no endpoints.
+    refused: BTreeSet<Arc<str>>,
+    /// Endpoints whose certificate of a MeshIdentity is not accepted, as soon as they present it.
+    partial: BTreeSet<Arc<str>>,
+    claims: BTreeSet<Claim>,
 }
 
 impl Unvouched {
-    pub(super) fn note(&mut self, proxy: &Proxy, admission: &Admission, selector: &Selector) {
-        self.members.insert(proxy.name.clone());
-        self.unbound.extend(admission.unbound(selector));
+    pub(super) fn note(&mut self, proxy: &Proxy, is_endpoint: bool, unvouched: &[Claim]) {
+        if unvouched.is_empty() {
+            return;
+        }
+        let members = if is_endpoint { &mut self.partial } else { &mut self.refused };
+        members.insert(proxy.name.clone());
+        self.claims.extend(unvouched.iter().cloned());
     }
 
     pub(super) fn report(&self, conditions: &mut Vec<Condition>) {
-        let unbound: Vec<&str> = self.unbound.iter().map(String::as_str).collect();
-        let problem = (!self.members.is_empty()).then(|| {
+        let Self { refused, partial, claims } = self;
+        let refused = (!refused.is_empty()).then(|| {
+            format!("{} are no endpoints, and their identities are not accepted", conditions::dataplanes(refused))
+        });
+        let partial = (!partial.is_empty()).then(|| {
+            let named = conditions::dataplanes(partial);
+            format!("{named} stop being endpoints when they present the certificate of a MeshIdentity")
+        });
+        let effects: Vec<String> = refused.into_iter().chain(partial).collect();
+        let problem = (!effects.is_empty()).then(|| {
+            let mut options: Vec<String> = claims.iter().take(MOST_OPTIONS).map(Claim::to_string).collect();
+            if claims.len() > MOST_OPTIONS {
+                options.push("...".to_owned());
+            }
             let message = format!(
-                "{} match the selector by what their tokens do not bind ({}); their identities are not accepted. Issue \
-                 tokens that bind it, or write the Dataplanes as a user.",
-                conditions::dataplanes(&self.members),
-                unbound.join(", ")
+                "{}: the selector matches what their tokens do not bind. Issue their tokens with {} in `kodiak generate \
+                 dataplane-token`, or apply the Dataplanes as a user and start their proxies without --dataplane-file.",
+                effects.join("; "),
+                options.join(" ")
             );
             ("TokenDoesNotBindSelector", message)
         });

@@ -5,6 +5,7 @@
 mod addresses;
 mod bed;
 mod files;
+mod identity_ca;
 mod inline_key;
 mod inline_secret;
 mod keys;

@@ -79,8 +79,12 @@ async fn bound_fields_are_stored_and_cannot_be_provided() {
     drop(session);
     let bound = DataplaneClaims { name: "web-1".to_owned(), workload: String::new(), ..claims(&["payments"]) };
     let _session = bed.registry.connect(providing(&forged, bed.token(&bound))).await.ok().unwrap();
-    let expected =
-        Admission { tags: ["kuma.io/service".to_owned()].into(), labels: ["app".to_owned()].into(), name: true };
+    let expected = Admission {
+        tags: ["kuma.io/service".to_owned()].into(),
+        labels: ["app".to_owned()].into(),
+        name: true,
+        ..Admission::default()
+    };
     assert_eq!(admission(&bed), Some(expected.clone()));
     // Observations change nothing of it.
     let token = bed.token(&bound);
@@ -90,7 +94,7 @@ async fn bound_fields_are_stored_and_cannot_be_provided() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn put_by_a_user_replaces_the_admission_of_a_proxy() {
+async fn user_vouches_only_for_the_keys_that_a_write_changes() {
     let bed = Bed::start().await;
     bed.put(payments()).await;
     assert_eq!(admission(&bed), None);
@@ -101,8 +105,29 @@ async fn put_by_a_user_replaces_the_admission_of_a_proxy() {
     let stays = hello("default.web-1", &json!({}), Some(token));
     let _session = bed.registry.connect(stays).await.ok().unwrap();
     assert!(admission(&bed).is_some());
+    // What nobody changed stays the claim of the proxy.
+    let before = admission(&bed);
     bed.put(payments()).await;
-    assert_eq!(admission(&bed), None);
+    assert_eq!(admission(&bed), before);
+    let mut changed = payments();
+    changed["labels"]["team"] = json!("shop");
+    changed["networking"]["inbound"][0]["tags"]["version"] = json!("v2");
+    bed.put(changed.clone()).await;
+    let vouched = |key: &str| {
+        let admission = admission(&bed).unwrap();
+        (admission.vouches_for_label(key), admission.vouches_for_tag(key))
+    };
+    assert_eq!(vouched("app"), (false, false));
+    assert_eq!(vouched("team"), (true, false));
+    assert_eq!(vouched("version"), (false, true));
+    assert_eq!(vouched("kuma.io/service"), (false, true), "the token binds it");
+    changed["labels"]["app"] = json!("orders");
+    bed.put(changed).await;
+    assert_eq!(vouched("app"), (true, false));
+    // A proxy vouches for nothing.
+    let _session = bed.registry.connect(providing(&payments(), bed.token(&claims(&[])))).await.ok().unwrap();
+    assert_eq!(vouched("app"), (false, false));
+    assert_eq!(vouched("team"), (false, false));
 }
 
 #[tokio::test(start_paused = true)]

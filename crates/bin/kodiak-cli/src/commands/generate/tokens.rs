@@ -20,7 +20,10 @@ Examples:
   kodiak generate dataplane-token --name web-1 --valid-for 24h > /tmp/web-1.token
   kodiak generate dataplane-token --mesh demo --tag kuma.io/service=web,web-admin --valid-for 30d
   kodiak generate dataplane-token --tag kuma.io/service=web --label app=web --valid-for 30d
-  kodiak generate dataplane-token --workload web --valid-for 24h --signing-key-path key.pem --kid 1")]
+  kodiak generate dataplane-token --workload web --label app=web --valid-for 24h --signing-key-path key.pem --kid 1
+
+A proxy that registers its own Dataplane may claim whatever its token does not bind. Bind what MeshServices select it by, and
+the labels of its SPIFFE ID; a MeshService names members whose tokens do not in its condition MembersVouchedFor.")]
 pub(super) struct DataplaneArgs {
     /// Only for the proxy with this name
     #[arg(long)]
@@ -38,7 +41,7 @@ pub(super) struct DataplaneArgs {
     #[arg(long = "label", value_name = "KEY=VALUE,VALUE", value_parser = kodiak_terminal::key_value)]
     labels: Vec<(String, String)>,
 
-    /// Only for proxies of this workload
+    /// Only for proxies of this workload (label kuma.io/workload). It also counts for the service of the same name
     #[arg(long)]
     workload: Option<String>,
 

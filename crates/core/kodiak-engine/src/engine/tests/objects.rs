@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use kodiak_model::kinds::dataplane::{Admission, BackendKind};
+use kodiak_rollout::{AppliedIdentity, AppliedProvider, Issuers, Rollout};
 use kodiak_rules::Proxy;
 use kodiak_xds::{names::Naming, node::NodeMetadata};
 use kodiak_xds_stream::TypeUrl;
@@ -80,6 +81,7 @@ fn member_without_a_vouching_token_is_neither_an_endpoint_nor_accepted() {
         tags: ["kuma.io/service".to_owned()].into(),
         labels: labels.iter().map(|label| (*label).to_owned()).collect(),
         name: true,
+        ..Admission::default()
     };
     world.apply(payments_member("web-1", "web", Some(bound(&[]))));
     assert_eq!(addresses(&world, "all", payments), one);
@@ -92,6 +94,50 @@ fn member_without_a_vouching_token_is_neither_an_endpoint_nor_accepted() {
         assert_eq!(addresses(&world, "all", payments), one, "a change of the token takes effect");
         assert!(!accepts_web(&world));
     }
+}
+
+/// The token of the identity guide (`--workload web`) with the label of another service.
+#[test]
+fn workload_token_takes_over_no_service() {
+    let mut world = World::default();
+    let mtls = json!({ "enabledBackend": "ca", "backends": [{ "name": "ca", "type": "builtin" }] });
+    world.mesh(&json!({ "meshServices": { "mode": "Exclusive" }, "mtls": mtls }).to_string());
+    let identity = AppliedIdentity {
+        trust_domain: "td".into(),
+        provider: Some(AppliedProvider::Bundled { ca: "ca".into(), seconds: 60 }),
+        ..AppliedIdentity::default()
+    };
+    let issuers = Issuers { signer: Some("ca".into()), identities: vec![Arc::new(identity)] };
+    world.rollout(Some(Rollout { issuers, call: true, trust: vec!["ca".into()], ..Rollout::default() }));
+    world.redirected("all", &[]);
+    let mut service = mesh_service("payments", 8080);
+    service["spec"]["selector"] = json!({ "dataplaneLabels": { "matchLabels": { "app": "payments" } } });
+    world.object(BackendKind::MeshService, "payments", Some(service));
+    let member = |name: &str, workload: &str, admission: Option<Admission>| {
+        let EngineChange::Dataplane { key, dataplane } = payments_member(name, workload, admission) else { panic!() };
+        let mut proxy = Arc::unwrap_or_clone(dataplane.unwrap());
+        let mut labels = (*proxy.labels).clone();
+        labels.insert("kuma.io/workload".to_owned(), workload.to_owned());
+        proxy.labels = Arc::new(labels);
+        EngineChange::Dataplane { key, dataplane: Some(Arc::new(proxy)) }
+    };
+    world.apply(member("payments-1", "payments", None));
+    let payments = "payments__default_default_msvc_8080";
+    let one = addresses(&world, "all", payments);
+    assert_eq!(one.len(), 1);
+    let accepts = |world: &World, workload: &str| {
+        cluster(world, "all", payments).to_string().contains(&format!("spiffe://td/workload/{workload}"))
+    };
+    assert!(accepts(&world, "payments"));
+    let token = |labels: &[&str]| {
+        Some(Admission { labels: labels.iter().map(|label| (*label).to_owned()).collect(), ..Admission::default() })
+    };
+    world.apply(member("web-1", "web", token(&["kuma.io/workload"])));
+    assert_eq!(addresses(&world, "all", payments), one);
+    assert!(!accepts(&world, "web"));
+    world.apply(member("web-1", "web", token(&["kuma.io/workload", "app"])));
+    assert_eq!(addresses(&world, "all", payments).len(), 2);
+    assert!(accepts(&world, "web"));
 }
 
 fn config(world: &World, proxy: &str) -> Value {

@@ -1,11 +1,11 @@
-//! Admission record of a Dataplane that a proxy registered: which of its claims its token binds.
+//! Admission record of a Dataplane that a proxy registered: which of its claims somebody vouches for.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::spec::{Health, Inbound, InboundState};
-use crate::{Choice, kinds::mesh_service::Selector, labels, proto_json::is_default, tags};
+use super::spec::{Dataplane, Health, Inbound, InboundState};
+use crate::{Choice, Labels, proto_json::is_default, tags};
 
 /// Status of a stored Dataplane. Only the control plane writes it; no document contains it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,135 +51,196 @@ impl HeldInbound {
     }
 }
 
-/// Claims of the token with which a proxy registered its Dataplane.
+/// Fields of a Dataplane that a proxy registered which somebody vouches for: its token, or a user. What follows from them
+/// for MeshServices and SPIFFE IDs is decided in `kodiak-identity`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Admission {
-    /// Tag keys.
+    /// Keys of tags that the token binds.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub tags: BTreeSet<String>,
-    /// Label keys.
+    /// Keys of labels that the token binds.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub labels: BTreeSet<String>,
     /// Whether the token is bound to one name.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub name: bool,
+    /// Keys whose values a user wrote after the proxy registered the Dataplane.
+    #[serde(skip_serializing_if = "is_default")]
+    pub written: WrittenKeys,
+    /// The stored status is unreadable, so nothing is vouched for.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unreadable: bool,
+}
+
+/// Keys of tags and labels.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct WrittenKeys {
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub tags: BTreeSet<String>,
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub labels: BTreeSet<String>,
+}
+
+/// What a token allows its holder to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenScope {
+    /// Every proxy of the mesh: it binds nothing, or proxies are not authenticated.
+    AnyProxy,
+    /// Proxies of any service: it binds a name or other tags, and neither `kuma.io/service` nor a label.
+    AnyService,
+    /// Proxies with the `kuma.io/service` or the labels that it binds.
+    Bound,
 }
 
 impl Admission {
-    /// For an unreadable status: the token binds nothing.
+    /// For an unreadable status: nothing is vouched for.
     pub fn unknown() -> Self {
-        Self { tags: [tags::SERVICE.to_owned()].into(), ..Self::default() }
+        Self { unreadable: true, ..Self::default() }
     }
 
-    /// Whether a MeshService with this selector may accept the proxy under this identity.
-    ///
-    /// A holder of a token that does not bind `kuma.io/service` may take any identity of the mesh; being accepted under
-    /// one gains nothing. Otherwise the selector must only require tags and labels that the token binds, or name the
-    /// identity itself.
-    pub fn vouches_for(&self, selector: &Selector, identity: &str) -> bool {
-        self.vouches_for_all(selector) || names(selector, identity)
-    }
-
-    /// Like [`vouches_for`](Self::vouches_for), for a proxy that has any of these identities.
-    pub fn vouches_for_any<'a>(&self, selector: &Selector, identities: impl IntoIterator<Item = &'a String>) -> bool {
-        self.vouches_for_all(selector) || identities.into_iter().any(|identity| names(selector, identity))
-    }
-
-    fn vouches_for_all(&self, selector: &Selector) -> bool {
-        !self.tags.contains(tags::SERVICE) || self.unbound(selector).is_empty()
-    }
-
-    /// Selector keys that the token does not bind, as a user would write them.
-    pub fn unbound(&self, selector: &Selector) -> Vec<String> {
-        let Selector { dataplane_tags, dataplane_ref, dataplane_labels } = selector;
-        let mut unbound = Vec::new();
-        if let Some(wanted) = dataplane_tags {
-            // The control plane itself sets the zone tag.
-            let free = wanted.keys().filter(|key| *key != tags::ZONE && !self.tags.contains(*key));
-            unbound.extend(free.map(|key| format!("tag {key}")));
-        } else if dataplane_ref.is_some() {
-            unbound.extend((!self.name).then(|| "name".to_owned()));
-        } else if let Some(wanted) = dataplane_labels.as_ref().and_then(|wanted| wanted.match_labels.as_ref()) {
-            let free = wanted.keys().filter(|key| !self.labels.contains(*key));
-            unbound.extend(free.map(|key| format!("label {key}")));
+    pub fn scope(&self) -> TokenScope {
+        let Self { tags, labels, name, written: _, unreadable } = self;
+        if *unreadable || tags.contains(tags::SERVICE) || !labels.is_empty() {
+            TokenScope::Bound
+        } else if *name || !tags.is_empty() {
+            TokenScope::AnyService
+        } else {
+            TokenScope::AnyProxy
         }
-        unbound
+    }
+
+    /// Whether the token binds the tag, or a user wrote its values.
+    pub fn vouches_for_tag(&self, key: &str) -> bool {
+        self.tags.contains(key) || self.written.tags.contains(key)
+    }
+
+    /// Whether the token binds the label, or a user wrote its value.
+    pub fn vouches_for_label(&self, key: &str) -> bool {
+        self.labels.contains(key) || self.written.labels.contains(key)
+    }
+
+    /// After a user replaced the Dataplane: the user vouches for the keys that the write changed, and for no other. A tag has
+    /// one value for each inbound; one that the proxy claimed and that stays is still a claim.
+    #[must_use]
+    pub fn after_write(&self, old: (&Labels, &Dataplane), new: (&Labels, &Dataplane)) -> Self {
+        let (labels, dataplane) = new;
+        let is_rewritten = |key: &String| old.0.get(key) != labels.get(key);
+        let written_labels = labels.keys().filter(|key| self.written.labels.contains(*key) || is_rewritten(key));
+        let (before, after) = (values_of_tags(old.1), values_of_tags(dataplane));
+        let is_replaced = |key: &str, values: &BTreeSet<&str>| {
+            before.get(key).is_none_or(|before| before.is_disjoint(values) || self.written.tags.contains(key))
+        };
+        let written_tags = after.iter().filter(|(key, values)| is_replaced(key, values)).map(|(key, _)| *key);
+        let written = WrittenKeys {
+            tags: written_tags.map(str::to_owned).collect(),
+            labels: written_labels.cloned().collect(),
+        };
+        Self { written, ..self.clone() }
     }
 }
 
-fn names(selector: &Selector, identity: &str) -> bool {
-    let Selector { dataplane_tags, dataplane_ref, dataplane_labels } = selector;
-    let named = match (dataplane_tags, dataplane_ref, dataplane_labels) {
-        (Some(wanted), _, _) => wanted.get(tags::SERVICE),
-        (None, None, Some(wanted)) => wanted.match_labels.as_ref().and_then(|wanted| wanted.get(labels::WORKLOAD)),
-        (None, _, _) => None,
-    };
-    named.is_some_and(|named| named == identity)
+fn values_of_tags(dataplane: &Dataplane) -> BTreeMap<&str, BTreeSet<&str>> {
+    let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (key, value) in dataplane.tag_sets().flatten() {
+        values.entry(key).or_default().insert(value);
+    }
+    values
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use proptest::prelude::*;
+    use serde_json::json;
 
     use super::*;
 
-    fn admission(tags: &[&str], labels: &[&str], name: bool) -> Admission {
-        let own = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect();
-        Admission { tags: own(tags), labels: own(labels), name }
-    }
-
-    #[track_caller]
-    fn check(admission: &Admission, selector: &Value, identity: &str, expected: bool) {
-        let selector: Selector = serde_json::from_value(selector.clone()).unwrap();
-        assert_eq!(admission.vouches_for(&selector, identity), expected, "{selector:?}");
-    }
-
     const SERVICE: &str = "kuma.io/service";
 
-    #[test]
-    fn rejects_unbound_labels_of_a_bound_service() {
-        let payments = json!({ "dataplaneLabels": { "matchLabels": { "app": "payments" } } });
-        check(&admission(&[SERVICE], &[], true), &payments, "web", false);
-        check(&admission(&[SERVICE], &["team"], true), &payments, "web", false);
-        check(&admission(&[SERVICE], &["app"], false), &payments, "web", true);
-        check(&admission(&["version"], &[], false), &payments, "web", true);
-        check(&Admission::unknown(), &payments, "web", false);
-        let all = json!({ "dataplaneLabels": { "matchLabels": {} } });
-        check(&admission(&[SERVICE], &[], false), &all, "web", true);
+    fn admission(tags: &[&str], labels: &[&str], name: bool) -> Admission {
+        let own = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect();
+        Admission { tags: own(tags), labels: own(labels), name, ..Admission::default() }
     }
 
     #[test]
-    fn tags_and_names_must_be_bound_too() {
-        let tags = json!({ "dataplaneTags": { SERVICE: "payments", "version": "1", "kuma.io/zone": "east" } });
-        check(&admission(&[SERVICE], &[], false), &tags, "web", false);
-        check(&admission(&[SERVICE], &[], false), &tags, "payments", true);
-        check(&admission(&[SERVICE, "version"], &[], false), &tags, "web", true);
-        let reference = json!({ "dataplaneRef": { "name": "payments-1" } });
-        check(&admission(&[SERVICE], &[], false), &reference, "web", false);
-        check(&admission(&[SERVICE], &[], true), &reference, "web", true);
-    }
-
-    #[test]
-    fn selector_may_name_the_identity_itself() {
-        let workload = json!({ "dataplaneLabels": { "matchLabels": { "kuma.io/workload": "payments" } } });
-        check(&admission(&[SERVICE], &[], false), &workload, "payments", true);
-        check(&admission(&[SERVICE], &[], false), &workload, "web", false);
-    }
-
-    #[test]
-    fn unbound_keys_are_listed() {
-        let selector: Selector =
-            serde_json::from_value(json!({ "dataplaneTags": { SERVICE: "a", "version": "1", "team": "b" } })).unwrap();
-        assert_eq!(admission(&[SERVICE], &[], false).unbound(&selector), ["tag team", "tag version"]);
+    fn scope_follows_from_the_keys_that_the_token_binds() {
+        for (admission, scope) in [
+            (Admission::default(), TokenScope::AnyProxy),
+            (admission(&[], &[], true), TokenScope::AnyService),
+            (admission(&["version"], &[], false), TokenScope::AnyService),
+            (admission(&[SERVICE], &[], false), TokenScope::Bound),
+            (admission(&["version"], &["app"], true), TokenScope::Bound),
+            (Admission::unknown(), TokenScope::Bound),
+        ] {
+            assert_eq!(admission.scope(), scope, "{admission:?}");
+        }
+        let mut written = admission(&[], &[], true);
+        written.written.labels.insert("app".to_owned());
+        assert_eq!(written.scope(), TokenScope::AnyService, "the write of a user does not narrow the token");
     }
 
     #[test]
     fn status_round_trips() {
-        let status =
-            DataplaneStatus { admission: Some(admission(&[SERVICE], &["app"], true)), ..DataplaneStatus::default() };
-        let text = r#"{"admission":{"tags":["kuma.io/service"],"labels":["app"],"name":true}}"#;
+        let mut all = admission(&[SERVICE], &["app"], true);
+        all.written.labels.insert("team".to_owned());
+        let status = DataplaneStatus { admission: Some(all), ..DataplaneStatus::default() };
+        let text =
+            r#"{"admission":{"tags":["kuma.io/service"],"labels":["app"],"name":true,"written":{"labels":["team"]}}}"#;
         assert_eq!(serde_json::to_string(&status).unwrap(), text);
         assert_eq!(serde_json::from_str::<DataplaneStatus>(text).unwrap(), status);
+    }
+
+    /// Labels, and the tags of two inbounds.
+    type Claims = (BTreeMap<String, String>, [BTreeMap<String, String>; 2]);
+
+    fn keys() -> impl Strategy<Value = BTreeMap<String, String>> {
+        proptest::collection::btree_map("[abc]", "[xyz]", 0..3)
+    }
+
+    fn claims() -> impl Strategy<Value = Claims> {
+        (keys(), [keys(), keys()])
+    }
+
+    fn dataplane(tags: &[BTreeMap<String, String>; 2]) -> Dataplane {
+        let inbounds: Vec<_> = tags.iter().map(|tags| json!({ "port": 80, "tags": tags })).collect();
+        serde_json::from_value(json!({ "networking": { "address": "10.0.0.1", "inbound": inbounds } })).unwrap()
+    }
+
+    fn values(tags: &[BTreeMap<String, String>; 2], key: &str) -> BTreeSet<String> {
+        tags.iter().filter_map(|tags| tags.get(key)).cloned().collect()
+    }
+
+    proptest! {
+        /// A key is vouched for only if the token binds it, or a user set its present values when they differed.
+        #[test]
+        fn user_vouches_for_changed_keys_alone(registered in claims(), bound in keys(), writes in proptest::collection::vec(claims(), 1..6)) {
+            let bound: Vec<&str> = bound.keys().map(String::as_str).collect();
+            let mut admission = admission(&bound, &bound, false);
+            // Values that only the proxy ever claimed, as long as they are there.
+            let mut claimed_labels = registered.0.clone();
+            let mut claimed_tags = registered.1.iter().flatten().map(|(key, value)| (key.clone(), value.clone())).collect::<BTreeSet<_>>();
+            let mut old = registered;
+            for new in writes {
+                admission = admission.after_write((&old.0, &dataplane(&old.1)), (&new.0, &dataplane(&new.1)));
+                claimed_labels.retain(|key, value| new.0.get(key) == Some(value));
+                claimed_tags.retain(|(key, value)| values(&new.1, key).contains(value));
+                for key in ["a", "b", "c"] {
+                    let is_bound = bound.contains(&key);
+                    let is_claim = claimed_labels.contains_key(key);
+                    prop_assert_eq!(
+                        admission.vouches_for_label(key) , is_bound || new.0.contains_key(key) && !is_claim
+                    );
+                    let is_claim = claimed_tags.iter().any(|(claimed, _)| claimed == key);
+                    if is_claim && !is_bound {
+                        prop_assert!(!admission.vouches_for_tag(key), "{} is still what the proxy claimed", key);
+                    }
+                    if !is_claim && !values(&new.1, key).is_empty() && values(&old.1, key).is_disjoint(&values(&new.1, key)) {
+                        prop_assert!(admission.vouches_for_tag(key), "a user wrote all values of {}", key);
+                    }
+                }
+                old = new;
+            }
+        }
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     labels::{self, Labels},
 };
 
-pub use admission::{Admission, DataplaneStatus, HeldInbound};
+pub use admission::{Admission, DataplaneStatus, HeldInbound, TokenScope, WrittenKeys};
 pub use spec::{
     BackendKind, Dataplane, EnvoyAdmin, Gateway, GatewayType, Health, Inbound, InboundState, IpFamilyMode, Listener,
     ListenerState, ListenerType, Networking, Outbound, OutboundBackendRef, ProbeEndpoint, Probes, ReachableBackendRef,

@@ -276,7 +276,7 @@ fn fix_dataplanes(mesh: &str, proxies: Vec<WaitingProxy>, has_identity: bool) ->
             "kodiak apply -f dataplane.yaml".to_owned(),
             format!(
                 "kodiak generate dataplane-token --name {first} -m {mesh} --workload WORKLOAD --valid-for 720h    # if the \
-                 proxy registers its own Dataplane"
+                 proxy registers its own Dataplane; add --tag and --label for what MeshServices select it by"
             ),
         ],
         proxies,
