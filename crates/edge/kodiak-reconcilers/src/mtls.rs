@@ -8,7 +8,7 @@ use std::{
 
 use kodiak_identity::{Progress, Step};
 use kodiak_rollout::Waiting;
-use kodiak_store::{Store, StoreError, Watch};
+use kodiak_store::{Leader, Store, StoreError, Watch};
 use kodiak_world::{
     Change,
     document::{self, ROLLOUT},
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     documents,
-    leader::{PAUSE, leads},
+    leader::PAUSE,
     progress::Meshes,
     quarantine::{Built, Entry, Panicked, Quarantine, build, caught},
 };
@@ -50,8 +50,8 @@ pub async fn run(store: Store, quarantine: Quarantine, drain: CancellationToken)
             _ = remind.tick() => report(&known.meshes, &unfinished, &mut since),
             () = tokio::time::sleep(PAUSE), if !unfinished.is_empty() => (),
         }
-        if leads(&store) {
-            advance(&store, &known.meshes, &mut unfinished).await;
+        if let Some(leader) = store.leader() {
+            advance(&leader, &known.meshes, &mut unfinished).await;
         }
     }
 }
@@ -109,10 +109,10 @@ impl Known {
     }
 }
 
-async fn advance(store: &Store, meshes: &Meshes, unfinished: &mut BTreeSet<Arc<str>>) {
+async fn advance(leader: &Leader, meshes: &Meshes, unfinished: &mut BTreeSet<Arc<str>>) {
     for mesh in std::mem::take(unfinished) {
         let Some(progress) = meshes.get(&mesh) else { continue };
-        let snapshot = store.snapshot();
+        let snapshot = leader.snapshot();
         // A record that is stored but not applied yet arrives through the watch: after a start, nothing is decided without it.
         if !progress.has_records_of(snapshot.world(), &mesh) {
             unfinished.insert(mesh);
@@ -127,7 +127,7 @@ async fn advance(store: &Store, meshes: &Meshes, unfinished: &mut BTreeSet<Arc<s
             Step::Take { next, .. } => *next,
         };
         let old = snapshot.world().get(&document::key(&mesh, ROLLOUT));
-        match documents::write(store, &mesh, ROLLOUT, old.map(|old| old.version), &next).await {
+        match documents::write(leader, &mesh, ROLLOUT, old.map(|old| old.version), &next).await {
             Ok(true) => tracing::info!(mesh = &*mesh, step = next.token(), "mTLS rollout advanced"),
             // Conflict: the newer record arrives through the watch.
             Ok(false) => (),

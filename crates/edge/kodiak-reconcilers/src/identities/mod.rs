@@ -17,7 +17,7 @@ use kodiak_model::{
     kinds::{mesh::MeshServicesMode, mesh_identity::MeshIdentityStatus},
 };
 use kodiak_rollout::{AppliedProvider, DesiredIdentities, Issuers, Rollout};
-use kodiak_store::{Expect, Snapshot, StoreError, Transaction, Write};
+use kodiak_store::{Expect, Leader, Snapshot, StoreError, Transaction, Write};
 use kodiak_world::{
     Resource, World,
     document::{self, IDENTITIES, ROLLOUT},
@@ -25,10 +25,7 @@ use kodiak_world::{
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    documents,
-    leader::{PAUSE, leads},
-};
+use crate::{documents, leader::PAUSE};
 use finding::Finding;
 use trust::TrustedCertificates;
 
@@ -79,11 +76,9 @@ pub async fn run(catalog: Catalog, zone: Arc<str>, drain: CancellationToken) -> 
             () = crate::services::until(due) => (),
         }
         due = None;
-        if !leads(&store) {
-            continue;
-        }
+        let Some(leader) = store.leader() else { continue };
         for mesh in std::mem::take(&mut dirty) {
-            match reconcile(&catalog, &mesh, &zone).await {
+            match reconcile(&catalog, &leader, &mesh, &zone).await {
                 Ok(()) => (),
                 // The newer record arrives through the watch.
                 Err(Refusal::Store(StoreError::Conflict(_))) => drop(dirty.insert(mesh)),
@@ -116,7 +111,8 @@ fn with_identities(world: &World) -> BTreeSet<Arc<str>> {
 }
 
 /// Brings the MeshIdentities of a mesh up to date. What a write changes is seen by the next call, which its change causes.
-async fn reconcile(catalog: &Catalog, mesh: &Arc<str>, zone: &str) -> Result<(), Refusal> {
+async fn reconcile(catalog: &Catalog, leader: &Leader, mesh: &Arc<str>, zone: &str) -> Result<(), Refusal> {
+    let catalog = &catalog.of(leader);
     let store = catalog.store();
     let snapshot = store.snapshot();
     let world = snapshot.world();
@@ -153,7 +149,7 @@ async fn reconcile(catalog: &Catalog, mesh: &Arc<str>, zone: &str) -> Result<(),
     if desired != situation.before {
         let version = stored.map(|stored| stored.version);
         let names: Vec<&str> = desired.identities.iter().map(|identity| &*identity.name).collect();
-        if documents::write(store, mesh, IDENTITIES, version, &desired).await? {
+        if documents::write(leader, mesh, IDENTITIES, version, &desired).await? {
             let trust_domains: Vec<&str> = desired.trust_domains.keys().map(|domain| &**domain).collect();
             let (identities, trust_domains) = (names.join(","), trust_domains.join(","));
             tracing::info!(mesh = &**mesh, identities, trust_domains, "MeshIdentities changed");
