@@ -23,8 +23,9 @@ pub(crate) async fn run(
 ) -> anyhow::Result<()> {
     let mut leadership = catalog.store().leadership();
     loop {
-        if *leadership.borrow_and_update() {
-            match catalog.ensure_defaults(defaults).await {
+        leadership.borrow_and_update();
+        if let Some(leader) = catalog.store().leader() {
+            match catalog.of(&leader).ensure_defaults(defaults).await {
                 Ok(ensured) => {
                     if !ensured.created.is_empty() {
                         tracing::info!(created = ensured.created.join(", "), "created default resources");

@@ -28,7 +28,7 @@ use kodiak_xds::{
     node::{NodeMetadata, features},
     passthrough, probes, secrets,
 };
-use kodiak_xds_stream::Snapshot;
+use kodiak_xds_stream::{Resources, Snapshot, TypeUrl};
 
 use crate::{
     assemble::{Earlier, MissingSecrets, Parts, assemble, own_fault, with_remover, without_faults},
@@ -171,9 +171,17 @@ impl EngineProxy {
         }
     }
 
-    /// For its next stream. `None` if the current state is enough to make its configuration again.
+    /// For its next stream. `None` if the current state is enough to make its configuration again. Without certificates:
+    /// the next proxy with this name may be another one.
     pub(crate) fn last_good(self) -> Option<LastGood> {
-        (!self.faults.is_empty()).then_some(self.last_good)
+        let Self { faults, snapshot, last_good: LastGood { modifications, published }, .. } = self;
+        let without_secrets = |snapshot: Arc<Snapshot>| {
+            let mut snapshot = Arc::unwrap_or_clone(snapshot);
+            snapshot.resources.replace(TypeUrl::Secret, Resources::default());
+            Arc::new(snapshot)
+        };
+        // Before its first update it has what it was given.
+        (!faults.is_empty() || snapshot.is_none()).then(|| LastGood { modifications, published: published.map(without_secrets) })
     }
 
     /// Whether its certificate is due for renewal.

@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 use kodiak_model::{Kind, Place, ResourceKey, Scope};
 use kodiak_services::service_addresses::Ranges;
-use kodiak_store::Store;
+use kodiak_store::{Leader, Store};
 
 pub use ca::{ADMIN_CA, CaSources, ca_sources};
 pub use external_source::external_source;
@@ -103,6 +103,11 @@ impl Catalog {
     /// Ranges of virtual addresses, if they are not the default ones.
     pub fn with_ranges(self, ranges: Ranges) -> Self {
         Self { ranges, ..self }
+    }
+
+    /// For work that only the leader does: all writes are made in its term.
+    pub fn of(&self, leader: &Leader) -> Self {
+        Self { store: Store::clone(leader), ..self.clone() }
     }
 
     pub fn store(&self) -> &Store {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use kodiak_model::{ProxyKey, kinds::dataplane_insight::DataplaneInsight};
-use kodiak_store::{Expect, Snapshot, StoreError, Write};
+use kodiak_store::{Expect, Leader, Snapshot, Store, StoreError, Write};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -37,19 +37,21 @@ impl Registry {
             return;
         }
         let instance = &self.0.settings.instance_id;
-        let failed = self.delete(left, |snapshot, key| !is_connected_elsewhere(snapshot, key, instance)).await;
+        let failed = self
+            .delete(self.0.catalog.store(), left, |snapshot, key| !is_connected_elsewhere(snapshot, key, instance))
+            .await;
         self.0.registrations.retry(failed);
     }
 
     /// Deletes the Dataplanes whose proxies are offline for longer than `cleanup_age`, and returns how many. Only for the
     /// leader.
-    pub async fn collect_garbage_once(&self, now: Timestamp) -> usize {
+    pub async fn collect_garbage_once(&self, leader: &Leader, now: Timestamp) -> usize {
         let age = self.0.settings.cleanup_age;
         let is_old = |insight: &DataplaneInsight| {
             let left = insight.subscriptions.iter().filter_map(|known| known.disconnect_time.as_deref()?.parse().ok());
             !insight.is_online() && left.max().is_some_and(|left: Timestamp| is_older(left, age, now))
         };
-        let snapshot = self.0.catalog.store().snapshot();
+        let snapshot = leader.snapshot();
         let old = stored::insights(&snapshot).filter(|(_, _, insight)| is_old(insight));
         let old: BTreeSet<_> = old.map(|(key, ..)| key).collect();
         let count = old.len();
@@ -58,18 +60,18 @@ impl Registry {
         }
         let still_old =
             |snapshot: &Snapshot, key: &ProxyKey| stored::insight_of(snapshot, key).is_some_and(|known| is_old(&known));
-        count - self.delete(old, still_old).await.len()
+        count - self.delete(leader, old, still_old).await.len()
     }
 
     /// Deletes these Dataplanes, unless their proxies are connected here or `may_delete` denies it. Returns those that it
     /// failed to delete, or did not delete because their proxies try to connect.
     async fn delete(
         &self,
+        store: &Store,
         keys: BTreeSet<ProxyKey>,
         may_delete: impl Fn(&Snapshot, &ProxyKey) -> bool,
     ) -> Vec<ProxyKey> {
         let _deleting = self.0.registrations.deleting().await;
-        let store = self.0.catalog.store();
         let snapshot = store.snapshot();
         let (mut leaving, mut writes) = (Vec::new(), Vec::new());
         let is_there = |key: &ProxyKey| self.0.sessions.is_connected(key) || self.0.registrations.is_trying(key);

@@ -44,15 +44,15 @@ impl Registry {
                     present = now;
                 }
             }
-            if !*leadership.borrow() {
+            let Some(leader) = store.leader() else {
                 due = None;
                 continue;
-            }
+            };
             let known = presence.borrow().clone();
-            (_, due) = self.close_abandoned(grace, |instance| known.lost(instance)).await;
+            (_, due) = self.close_abandoned(&leader, grace, |instance| known.lost(instance)).await;
             if full {
-                self.finalize_once(self.now()).await;
-                self.collect_garbage_once(self.now()).await;
+                self.finalize_once(&leader, self.now()).await;
+                self.collect_garbage_once(&leader, self.now()).await;
             }
         }
     }

@@ -13,6 +13,7 @@ use kodiak_ads::StreamReport;
 use kodiak_catalog::Catalog;
 use kodiak_metrics::Exchanged;
 use kodiak_model::{ProxyKey, kinds::dataplane_insight::MtlsInsight};
+use kodiak_store::Leader;
 use kodiak_xds::node::NodeMetadata;
 use kodiak_xds_stream::Snapshot;
 use tokio::{sync::mpsc, time::Instant};
@@ -118,9 +119,9 @@ impl Registry {
 
     /// Closes, in insights, connections that show no sign of life, and returns how many proxies that concerns. Only for the
     /// leader: others do not know what it has seen.
-    pub async fn finalize_once(&self, now: Timestamp) -> usize {
+    pub async fn finalize_once(&self, leader: &Leader, now: Timestamp) -> usize {
         let connected = self.0.sessions.keys();
-        self.0.insights.close_lost(now, &connected).await
+        self.0.insights.close_lost(leader, now, &connected).await
     }
 
     /// Closes, in insights, connections to control planes that died, once `grace` has passed in which the proxy could come
@@ -128,10 +129,11 @@ impl Registry {
     /// due. Only for the leader.
     pub async fn close_abandoned(
         &self,
+        leader: &Leader,
         grace: Duration,
         lost: impl Fn(&str) -> Option<Instant>,
     ) -> (usize, Option<Instant>) {
-        self.0.insights.close_abandoned(grace, lost).await
+        self.0.insights.close_abandoned(leader, grace, lost).await
     }
 
     /// This control plane ends: its proxies will be back, here or elsewhere, so their leaving means nothing from now

@@ -1,7 +1,7 @@
 //! State of reconcilers, stored as `Config` records that their mesh owns.
 
 use kodiak_model::{Labels, ResourceKey};
-use kodiak_store::{Expect, Store, StoreError, Write};
+use kodiak_store::{Expect, Leader, StoreError, Write};
 use kodiak_world::{Resource, document};
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -17,7 +17,7 @@ pub(crate) fn read<T: DeserializeOwned>(resource: &Resource) -> Option<T> {
 /// Compare-and-swap against a version; without one it must not exist yet. `false` on a conflict, or when the mesh does not
 /// exist any more.
 pub(crate) async fn write<T: Serialize>(
-    store: &Store,
+    leader: &Leader,
     mesh: &str,
     name: &str,
     version: Option<u64>,
@@ -31,7 +31,7 @@ pub(crate) async fn write<T: Serialize>(
         owner: Some(ResourceKey::global("Mesh", mesh)),
         expect: version.map_or(Expect::Absent, Expect::Version),
     };
-    match store.commit(write.into()).await {
+    match leader.commit(write.into()).await {
         Ok(_) => Ok(true),
         Err(StoreError::Conflict(_) | StoreError::OwnerMissing { .. } | StoreError::Invalid { .. }) => Ok(false),
         Err(error) => Err(error),

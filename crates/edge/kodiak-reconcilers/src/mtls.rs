@@ -9,7 +9,7 @@ use std::{
 use jiff::{SignedDuration, Timestamp};
 use kodiak_identity::{AbsenceLimits, Moment, Step};
 use kodiak_rollout::{WaitReason, Waiting};
-use kodiak_store::{Store, StoreError, Watch};
+use kodiak_store::{Leader, Store, StoreError, Watch};
 use kodiak_world::{
     Change,
     document::{self, ROLLOUT},
@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     documents,
-    leader::{PAUSE, leads},
+    leader::PAUSE,
     progress::Meshes,
     quarantine::{Built, Entry, Panicked, Quarantine, build, caught},
 };
@@ -58,8 +58,8 @@ pub async fn run(
             _ = remind.tick() => report(&known, &unfinished, &mut since),
             () = tokio::time::sleep(pause(due)), if !unfinished.is_empty() => (),
         }
-        if leads(&store) {
-            due = advance(&store, &known, &mut unfinished).await;
+        if let Some(leader) = store.leader() {
+            due = advance(&leader, &known, &mut unfinished).await;
         }
     }
 }
@@ -130,11 +130,11 @@ impl Known {
 }
 
 /// Takes the steps that are possible. Returns when the next one may be, because a proxy is not waited for any longer.
-async fn advance(store: &Store, known: &Known, unfinished: &mut BTreeSet<Arc<str>>) -> Option<Timestamp> {
+async fn advance(leader: &Leader, known: &Known, unfinished: &mut BTreeSet<Arc<str>>) -> Option<Timestamp> {
     let mut due: Option<Timestamp> = None;
     for mesh in std::mem::take(unfinished) {
         let Some(progress) = known.meshes.get(&mesh) else { continue };
-        let snapshot = store.snapshot();
+        let snapshot = leader.snapshot();
         // A record that is stored but not applied yet arrives through the watch: after a start, nothing is decided without it.
         if !progress.has_records_of(snapshot.world(), &mesh) {
             unfinished.insert(mesh);
@@ -154,7 +154,7 @@ async fn advance(store: &Store, known: &Known, unfinished: &mut BTreeSet<Arc<str
             Step::Take { next, .. } => *next,
         };
         let old = snapshot.world().get(&document::key(&mesh, ROLLOUT));
-        match documents::write(store, &mesh, ROLLOUT, old.map(|old| old.version), &next).await {
+        match documents::write(leader, &mesh, ROLLOUT, old.map(|old| old.version), &next).await {
             Ok(true) => tracing::info!(mesh = &*mesh, step = next.step.token(), "mTLS rollout advanced"),
             // Conflict: the newer record arrives through the watch.
             Ok(false) => (),

@@ -16,6 +16,7 @@ pub(crate) use self::{
 use crate::{
     error::StoreError,
     event::{Batch, Changes, Head},
+    leader::Term,
 };
 
 /// A back end: `begin`, then `persist` or `release`, one commit after the other.
@@ -33,6 +34,9 @@ pub(crate) trait Engine: Send {
 
     /// Makes the batch durable as a whole, or fails, and unblocks other instances.
     async fn persist(&mut self, batch: Batch) -> Result<(), StoreError>;
+
+    /// Between `begin` and `persist`: whether this instance leads in this term. It does until the batch is durable.
+    async fn leads(&mut self, term: Term) -> Result<bool, StoreError>;
 
     /// Unblocks other instances.
     async fn release(&mut self);

@@ -24,6 +24,10 @@ pub enum StoreError {
     #[error("{0} does not exist")]
     NotFound(ResourceKey),
 
+    /// Another instance leads, and decides now.
+    #[error("this control plane is no longer the leader")]
+    Deposed,
+
     #[error("owner {owner} of {key} does not exist")]
     OwnerMissing { key: ResourceKey, owner: ResourceKey },
 

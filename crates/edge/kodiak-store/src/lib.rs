@@ -16,6 +16,7 @@
 //! **Invariant:** reads never touch a back end, so they work while it is unavailable.
 //! **Invariant:** a write succeeds only after it is durable and visible to reads of this store.
 //! **Invariant:** every change has a revision of its own, so a watch can resume after any of them.
+//! **Invariant:** a write of a former leader is rejected by the back end (`leader`).
 //! **Invariant:** this crate does not interpret specs: it stores their text, and `kodiak-world` decodes it.
 
 mod backup;
@@ -28,6 +29,7 @@ mod event;
 mod health;
 mod history;
 mod id;
+mod leader;
 mod names;
 mod presence;
 mod record;
@@ -48,6 +50,7 @@ pub use damage::Damaged;
 pub use engine::file::offline;
 pub use error::StoreError;
 pub use health::Health;
+pub use leader::Leader;
 pub use presence::Presence;
 pub use record::{ChangeKind, Expect, Record, StoreChange, Transaction, Write, Written};
 pub use seal::Seal;

@@ -22,6 +22,7 @@ use crate::{
     event::Head,
     health::Health,
     history::Published,
+    leader::{CurrentTerm, Leader, Term},
     names::Names,
     presence::Presence,
     record::{Record, Transaction, Written},
@@ -35,13 +36,18 @@ use crate::{
 
 /// Handle of the store. When the last one is dropped, its tasks end as by [`Store::close`], but without waiting.
 #[derive(Clone)]
-pub struct Store(Arc<Inner>);
+pub struct Store {
+    inner: Arc<Inner>,
+    /// Commits are rejected in any other term.
+    fence: Option<Term>,
+}
 
 struct Inner {
     published: Arc<ArcSwap<Published>>,
     wake: watch::Receiver<()>,
     queue: mpsc::Sender<Request>,
     leadership: watch::Receiver<bool>,
+    term: CurrentTerm,
     sealer: Arc<Sealer>,
     health: watch::Receiver<Health>,
     presence: watch::Receiver<Presence>,
@@ -58,13 +64,19 @@ impl Store {
         let StoreConfig { backend, seal, log_capacity, tombstone_capacity, observer } = config;
         let sealer = Arc::new(Sealer::new(seal));
         let mut postgres = None;
+        let term = CurrentTerm::default();
         let mut engine: Box<dyn Engine> = match backend {
             Backend::Memory => Box::new(engine::Memory),
             Backend::File { path } => Box::new(engine::File::new(path, sealer.clone())),
             Backend::Postgres(config) => {
-                Box::new(engine::Postgres::open(postgres.insert(config), sealer.clone()).await?)
+                let holder = engine::postgres::Holder::new(&config, term.clone());
+                let (config, holder) = postgres.insert((config, holder));
+                Box::new(engine::Postgres::open(config, holder.name.clone(), sealer.clone()).await?)
             }
         };
+        if postgres.is_none() {
+            term.set(Some(Term::ONLY));
+        }
         let published = match engine.changes(Head::default()).await? {
             Some(changes) => Published::open(log_capacity, &changes),
             None => Published::new(log_capacity),
@@ -76,7 +88,7 @@ impl Store {
         let (requests, queue) = mpsc::channel(MAX_BATCH);
         let (lead, leadership) = watch::channel(postgres.is_none());
         let (health, reported) = watch::channel(Health::now(None));
-        let expiry = postgres.as_ref().map_or(Duration::ZERO, |config: &PostgresConfig| config.lease_ttl);
+        let expiry = postgres.as_ref().map_or(Duration::ZERO, |(config, _): &(PostgresConfig, _)| config.lease_ttl);
         let (presence, heard) = watch::channel(Presence::new(expiry));
         let nudge = Arc::new(Notify::new());
         let closing = CancellationToken::new();
@@ -105,20 +117,22 @@ impl Store {
             drop(done);
         }));
         let always_leads = match postgres {
-            Some(config) => {
+            Some((config, holder)) => {
                 let listen = engine::postgres::listen(config.clone(), published.clone(), nudge, drained.clone());
                 tasks.spawn(supervisor.watch("change feed", listen));
-                tasks.spawn(supervisor.watch("lease", engine::postgres::hold_lease(config, lead, presence, drained)));
+                let lease = engine::postgres::hold_lease(config, holder, lead, presence, drained);
+                tasks.spawn(supervisor.watch("lease", lease));
                 None
             }
             None => Some(lead),
         };
         tasks.close();
-        Ok(Self(Arc::new(Inner {
+        let inner = Inner {
             published,
             wake: woken,
             queue: requests,
             leadership,
+            term,
             sealer,
             health: reported,
             presence: heard,
@@ -126,7 +140,8 @@ impl Store {
             closing: closing.drop_guard(),
             tasks,
             failure,
-        })))
+        };
+        Ok(Self { inner: Arc::new(inner), fence: None })
     }
 
     /// Returns when the transaction is durable and reads of this store see it.
@@ -150,42 +165,49 @@ impl Store {
             return Vec::new();
         }
         let (answer, answered) = oneshot::channel();
-        let asked = self.0.queue.send(Request { transactions, answer, gathers }).await;
+        let asked = self.inner.queue.send(Request { transactions, answer, gathers, fence: self.fence }).await;
         let answers = if asked.is_ok() { answered.await.ok() } else { None };
         answers.unwrap_or_else(|| (0..count).map(|_| Err(StoreError::closed())).collect())
     }
 
     pub fn get(&self, key: &ResourceKey) -> Option<Record> {
-        self.0.published.load().state.get(key).map(|record| Record::clone(record))
+        self.inner.published.load().state.get(key).map(|record| Record::clone(record))
     }
 
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::new(self.0.published.load().state.clone())
+        Snapshot::new(self.inner.published.load().state.clone())
     }
 
     /// The whole content at one revision. Does not block writes.
     pub fn backup(&self) -> Backup {
-        Backup::of_state(&self.0.published.load().state, self.0.sealer.clone())
+        Backup::of_state(&self.inner.published.load().state, self.inner.sealer.clone())
     }
 
     /// Every change with a revision above `after`; `0` for the whole state.
     pub fn watch(&self, after: u64) -> Result<Watch, StoreError> {
-        Watch::new(self.0.published.clone(), self.0.wake.clone(), after)
+        Watch::new(self.inner.published.clone(), self.inner.wake.clone(), after)
     }
 
-    /// Whether this process is the leader. Always true when it is the only one with access to the data.
+    /// Whether this process is the leader. Always true when it is the only one with access to the data. To wait for; the
+    /// leader writes by [`Self::leader`].
     pub fn leadership(&self) -> watch::Receiver<bool> {
-        self.0.leadership.clone()
+        self.inner.leadership.clone()
+    }
+
+    /// For work that only the leader does. `None` while another instance leads.
+    pub fn leader(&self) -> Option<Leader> {
+        let term = self.inner.term.get()?;
+        Some(Leader(Self { inner: self.inner.clone(), fence: Some(term) }))
     }
 
     /// Result of the last durable write. Costs nothing.
     pub fn health(&self) -> Health {
-        self.0.health.borrow().clone()
+        self.inner.health.borrow().clone()
     }
 
     /// Other control planes that share this store and are alive. Updated at every read of their numbers.
     pub fn presence(&self) -> watch::Receiver<Presence> {
-        self.0.presence.clone()
+        self.inner.presence.clone()
     }
 
     /// Whether a write would be made durable now. Makes a durable write; use [`Self::health`] for frequent checks.
@@ -195,7 +217,7 @@ impl Store {
 
     /// Waits until a task of the store panics, and returns its name. The store closes itself then.
     pub async fn failed(&self) -> &'static str {
-        let mut failure = self.0.failure.clone();
+        let mut failure = self.inner.failure.clone();
         match failure.wait_for(Option::is_some).await.map(|name| *name) {
             Ok(Some(name)) => name,
             // All tasks ended regularly.
@@ -205,8 +227,8 @@ impl Store {
 
     /// Answers queued writes, releases the lease and ends all tasks. Later writes fail; reads continue to work.
     pub async fn close(&self) {
-        self.0.closing.token().cancel();
-        self.0.tasks.wait().await;
+        self.inner.closing.token().cancel();
+        self.inner.tasks.wait().await;
     }
 }
 

@@ -9,7 +9,7 @@ mod tests;
 
 mod gather;
 
-use std::{mem, sync::Arc, time::Instant};
+use std::{collections::BTreeSet, mem, sync::Arc, time::Instant};
 
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
@@ -26,6 +26,7 @@ use crate::{
     health::Health,
     history::Published,
     id::Id,
+    leader::Term,
     names::Names,
     record::{Transaction, Write, Written},
     row,
@@ -42,6 +43,8 @@ pub(crate) struct Request {
     pub(crate) answer: oneshot::Sender<Vec<Answer>>,
     /// When it was made, if it may wait for others.
     pub(crate) gathers: Option<TokioInstant>,
+    /// The transactions are those of the leader in this term.
+    pub(crate) fence: Option<Term>,
 }
 
 pub(crate) type Answer = Result<Written, StoreError>;
@@ -110,7 +113,7 @@ impl Writer {
         let (mut transactions, mut callers) = (Vec::new(), Vec::new());
         for request in requests {
             callers.push((request.answer, request.transactions.len()));
-            transactions.extend(request.transactions);
+            transactions.extend(request.transactions.into_iter().map(|transaction| (transaction, request.fence)));
         }
         let count = transactions.len();
         let mut answers = match self.try_commit(transactions).await {
@@ -143,16 +146,24 @@ impl Writer {
     }
 
     /// The answers, and the number of changes.
-    async fn try_commit(&mut self, transactions: Vec<Transaction>) -> Result<(Vec<Answer>, usize), StoreError> {
+    async fn try_commit(
+        &mut self,
+        transactions: Vec<(Transaction, Option<Term>)>,
+    ) -> Result<(Vec<Answer>, usize), StoreError> {
         let before = self.published.load_full();
         let base = match self.engine.begin(before.state.head()).await? {
             Some(changes) => Arc::new(before.with_changes(changes)),
             None => before.clone(),
         };
-        let asked_to_persist = transactions.iter().any(|transaction| transaction.0.is_empty());
+        let deposed = self.deposed(&transactions).await?;
+        let asked_to_persist = transactions.iter().any(|(transaction, _)| transaction.0.is_empty());
         let mut work = Work { state: State::clone(&base.state), events: Vec::new() };
         let now = row::now();
-        let answers = transactions.into_iter().map(|transaction| work.decide(self.shared(transaction), now)).collect();
+        let mut decide = |(transaction, fence): (Transaction, Option<Term>)| match fence {
+            Some(term) if deposed.contains(&term) => Err(StoreError::Deposed),
+            Some(_) | None => work.decide(self.shared(transaction), now),
+        };
+        let answers = transactions.into_iter().map(&mut decide).collect();
 
         let Work { mut state, events } = work;
         state.trim(self.tombstone_capacity);
@@ -170,6 +181,17 @@ impl Writer {
             self.publish(base.with_events(state, events));
         }
         Ok((answers, changes))
+    }
+
+    /// Terms in which this instance does not lead any more.
+    async fn deposed(&mut self, transactions: &[(Transaction, Option<Term>)]) -> Result<BTreeSet<Term>, StoreError> {
+        let mut deposed = BTreeSet::new();
+        for term in transactions.iter().filter_map(|(_, fence)| *fence).collect::<BTreeSet<_>>() {
+            if !self.engine.leads(term).await? {
+                deposed.insert(term);
+            }
+        }
+        Ok(deposed)
     }
 
     fn publish(&self, next: Published) {

@@ -20,6 +20,7 @@ mod insights;
 mod inspect;
 mod kuma_metrics;
 mod kumactl;
+mod leader;
 mod monitoring;
 mod proxies;
 mod quarantine;

@@ -12,6 +12,7 @@ mod disk;
 mod drain;
 mod endpoints;
 mod expiry;
+mod faults;
 mod floods;
 mod harness;
 mod identity;

@@ -8,7 +8,7 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 use kodiak_model::{ProxyKey, kinds::dataplane_insight::DataplaneInsight};
-use kodiak_store::StoreError;
+use kodiak_store::{Leader, StoreError};
 use tokio::time::Instant;
 
 use super::{InsightWriter, flush};
@@ -34,9 +34,8 @@ impl Seen {
 impl InsightWriter {
     /// Closes, in insights, connections that show no sign of life, and says how many proxies that concerns. Only
     /// the leader may do it: others do not know what it has seen.
-    pub(crate) async fn close_lost(&self, now: Timestamp, connected: &BTreeSet<ProxyKey>) -> usize {
-        let store = &self.store;
-        let snapshot = store.snapshot();
+    pub(crate) async fn close_lost(&self, leader: &Leader, now: Timestamp, connected: &BTreeSet<ProxyKey>) -> usize {
+        let snapshot = leader.snapshot();
         let writes: Vec<_> = {
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
             let mut before = std::mem::take(&mut *seen);
@@ -47,7 +46,7 @@ impl InsightWriter {
             });
             lost.collect()
         };
-        let outcomes = batch::commit(store, writes).await;
+        let outcomes = batch::commit(leader, writes).await;
         // One that was written meanwhile has shown a sign of life.
         outcomes.iter().filter(|outcome| outcome.is_ok()).count()
     }
@@ -78,11 +77,11 @@ impl InsightWriter {
     /// there does not count it twice.
     pub(crate) async fn close_abandoned(
         &self,
+        leader: &Leader,
         grace: Duration,
         lost: impl Fn(&str) -> Option<Instant>,
     ) -> (usize, Option<Instant>) {
-        let store = &self.store;
-        let snapshot = store.snapshot();
+        let snapshot = leader.snapshot();
         let (now, time) = (Instant::now(), (self.settings.now)());
         let mut next: Option<Instant> = None;
         let mut writes = Vec::new();
@@ -103,7 +102,7 @@ impl InsightWriter {
             }
             writes.extend(flush::write(&key, Some(record), &insight));
         }
-        let outcomes = batch::commit(store, writes).await;
+        let outcomes = batch::commit(leader, writes).await;
         let closed = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
         if closed > 0 {
             tracing::info!(proxies = closed, "closed connections of proxies to control planes that are gone");

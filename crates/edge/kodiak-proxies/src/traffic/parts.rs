@@ -85,9 +85,7 @@ impl TrafficRecorder {
 
     /// While this control plane leads, folds the records of control planes that are lost for this long.
     pub(crate) async fn fold(&self, grace: Duration) {
-        if !*self.store.leadership().borrow() {
-            return;
-        }
+        let Some(leader) = self.store.leader() else { return };
         let Some(settings) = self.settings.traffic else { return };
         let snapshot = self.store.snapshot();
         let presence = self.store.presence().borrow().clone();
@@ -115,7 +113,7 @@ impl TrafficRecorder {
             let expect = snapshot.get(&key).map_or(Expect::Absent, |record| Expect::Version(record.version));
             Transaction([put(key, &mesh, &sum, expect)].into_iter().chain(deletes).collect())
         });
-        let outcomes = self.store.commit_gathered(transactions.collect()).await;
+        let outcomes = leader.commit_gathered(transactions.collect()).await;
         for error in outcomes.into_iter().filter_map(Result::err) {
             tracing::warn!(%error, "failed to fold observed traffic of ended control planes, retrying");
         }

@@ -20,7 +20,7 @@ use kodiak_model::{
     kinds::{dataplane::Dataplane, dataplane_insight::DataplaneInsight},
 };
 use kodiak_proxies::{ProxyEvent, ProxySettings, Recheck, Registry};
-use kodiak_store::{Backend, Observer, Record, Store, StoreConfig};
+use kodiak_store::{Backend, Leader, Observer, Record, Store, StoreConfig};
 use kodiak_tokens::{DataplaneClaims, issue_dataplane, names::TokenKind};
 use kodiak_xds_stream::{Counters, Snapshot, TypeUrl};
 use serde_json::{Value, json};
@@ -151,6 +151,10 @@ impl Bed {
     }
 
     /// A proxy that provides its Dataplane, with a token that binds nothing.
+    pub(crate) fn leads(&self) -> Leader {
+        self.catalog.store().leader().expect("there is no election")
+    }
+
     pub(crate) fn hello(&self, name: &str) -> Hello {
         let metadata = json!({ "dataplane.resource": dataplane(name).to_string() });
         hello(&format!("default.{name}"), &metadata, Some(self.token(&DataplaneClaims::default())))

@@ -19,13 +19,16 @@ async fn idle_connection_is_closed() {
     bed.registry.stop();
     drop(session);
     let leader = bed.another("cp-2");
-    assert_eq!(leader.finalize_once(bed.now()).await, 0, "seen for the first time");
-    assert_eq!(leader.finalize_once(bed.now().checked_add(jiff::SignedDuration::from_mins(4)).unwrap()).await, 0);
+    assert_eq!(leader.finalize_once(&bed.leads(), bed.now()).await, 0, "seen for the first time");
+    assert_eq!(
+        leader.finalize_once(&bed.leads(), bed.now().checked_add(jiff::SignedDuration::from_mins(4)).unwrap()).await,
+        0
+    );
     let late = bed.now().checked_add(jiff::SignedDuration::from_mins(5)).unwrap();
-    assert_eq!(leader.finalize_once(late).await, 1);
+    assert_eq!(leader.finalize_once(&bed.leads(), late).await, 1);
     let insight = bed.insight("web-1").unwrap();
     assert_eq!(insight.last_subscription().unwrap().disconnect_time, Some(late.to_string()));
-    assert_eq!(leader.finalize_once(late).await, 0, "once");
+    assert_eq!(leader.finalize_once(&bed.leads(), late).await, 0, "once");
 }
 
 /// The control plane died with its proxies connected; one of them came back to another, the others did not.
@@ -40,7 +43,7 @@ async fn connections_of_a_dead_control_plane_are_closed_after_the_grace_period()
     let (lost, died) = (Instant::now(), bed.now());
     let leader = bed.another("cp-2");
     let presence = |instance: &str| (instance == "cp-1").then_some(lost);
-    assert_eq!(leader.close_abandoned(grace, presence).await, (0, Some(lost + grace)));
+    assert_eq!(leader.close_abandoned(&bed.leads(), grace, presence).await, (0, Some(lost + grace)));
     bed.pass(Duration::from_secs(29)).await;
     let _back = leader.connect(bed.hello("back")).await.map_err(|closing| closing.message).unwrap();
     let running = CancellationToken::new();
@@ -49,17 +52,17 @@ async fn connections_of_a_dead_control_plane_are_closed_after_the_grace_period()
         async move { leader.run(running).await }
     });
     bed.settle().await;
-    assert_eq!(leader.close_abandoned(grace, presence).await, (0, Some(lost + grace)));
+    assert_eq!(leader.close_abandoned(&bed.leads(), grace, presence).await, (0, Some(lost + grace)));
     assert!(["dead", "back"].iter().all(|name| bed.insight(name).unwrap().is_online()), "nobody flaps");
 
     bed.pass(Duration::from_secs(1)).await;
-    assert_eq!(leader.close_abandoned(grace, presence).await, (1, None));
+    assert_eq!(leader.close_abandoned(&bed.leads(), grace, presence).await, (1, None));
     assert!(bed.insight("back").unwrap().is_online() && !bed.insight("dead").unwrap().is_online());
     let closed: jiff::Timestamp =
         bed.insight("dead").unwrap().last_subscription().unwrap().disconnect_time.clone().unwrap().parse().unwrap();
     let late = closed.duration_since(died).abs();
     assert!(late < jiff::SignedDuration::from_secs(2), "it ended when its control plane did: {closed}, not {died}");
-    assert_eq!(leader.close_abandoned(grace, presence).await, (0, None), "once");
+    assert_eq!(leader.close_abandoned(&bed.leads(), grace, presence).await, (0, None), "once");
     running.cancel();
 }
 
@@ -70,9 +73,9 @@ async fn connections_of_live_control_planes_stay_open() {
     bed.settle().await;
     bed.pass(10 * MINUTE).await;
     let leader = bed.another("cp-2");
-    assert_eq!(leader.close_abandoned(Duration::from_secs(30), |_| None).await, (0, None));
+    assert_eq!(leader.close_abandoned(&bed.leads(), Duration::from_secs(30), |_| None).await, (0, None));
     let lost = Instant::now().checked_sub(MINUTE);
-    let own = bed.registry.close_abandoned(Duration::from_secs(30), |_| lost).await;
+    let own = bed.registry.close_abandoned(&bed.leads(), Duration::from_secs(30), |_| lost).await;
     assert_eq!(own, (0, None), "the one that holds it knows better");
     assert!(bed.insight("web-1").unwrap().is_online());
 }
@@ -85,8 +88,8 @@ async fn open_connection_shows_signs_of_life() {
     let mut generation = 0;
     for _ in 0..6 {
         bed.pass(3 * MINUTE).await;
-        assert_eq!(leader.finalize_once(bed.now()).await, 0);
-        assert_eq!(bed.registry.finalize_once(bed.now()).await, 0);
+        assert_eq!(leader.finalize_once(&bed.leads(), bed.now()).await, 0);
+        assert_eq!(bed.registry.finalize_once(&bed.leads(), bed.now()).await, 0);
         let now = bed.insight("web-1").unwrap().last_subscription().unwrap().generation;
         assert!(now > generation, "{now}");
         generation = now;
@@ -102,9 +105,9 @@ async fn dataplanes_of_offline_proxies_are_deleted_after_the_cleanup_age() {
     drop(bed.connect("gone").await);
     bed.settle().await;
     bed.turn_clock(Duration::from_hours(71));
-    assert_eq!(bed.registry.collect_garbage_once(bed.now()).await, 0);
+    assert_eq!(bed.registry.collect_garbage_once(&bed.leads(), bed.now()).await, 0);
     bed.turn_clock(Duration::from_hours(2));
-    assert_eq!(bed.registry.collect_garbage_once(bed.now()).await, 1);
+    assert_eq!(bed.registry.collect_garbage_once(&bed.leads(), bed.now()).await, 1);
     assert_eq!(bed.dataplane("gone"), None);
     assert!(bed.dataplane("here").is_some() && bed.dataplane("never-seen").is_some());
 }

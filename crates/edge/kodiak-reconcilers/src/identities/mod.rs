@@ -19,7 +19,7 @@ use kodiak_model::{
     kinds::{mesh::MeshServicesMode, mesh_identity::MeshIdentityStatus},
 };
 use kodiak_rollout::{AppliedProvider, DesiredIdentities, Issuers, Rollout, RolloutRecord};
-use kodiak_store::{Expect, Snapshot, Store, StoreError, Transaction, Write};
+use kodiak_store::{Expect, Leader, Snapshot, StoreError, Transaction, Write};
 use kodiak_world::{
     Resource, World,
     document::{self, IDENTITIES, ROLLOUT},
@@ -27,10 +27,7 @@ use kodiak_world::{
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    documents,
-    leader::{PAUSE, leads},
-};
+use crate::{documents, leader::PAUSE};
 use finding::Finding;
 use trust::TrustedCertificates;
 
@@ -81,11 +78,9 @@ pub async fn run(catalog: Catalog, zone: Arc<str>, drain: CancellationToken) -> 
             () = crate::services::until(due) => (),
         }
         due = None;
-        if !leads(&store) {
-            continue;
-        }
+        let Some(leader) = store.leader() else { continue };
         for mesh in std::mem::take(&mut dirty) {
-            match reconcile(&catalog, &mesh, &zone).await {
+            match reconcile(&catalog, &leader, &mesh, &zone).await {
                 Ok(()) => (),
                 // The newer record arrives through the watch.
                 Err(Refusal::Store(StoreError::Conflict(_))) => drop(dirty.insert(mesh)),
@@ -118,9 +113,9 @@ fn with_identities(world: &World) -> BTreeSet<Arc<str>> {
 }
 
 /// Brings the MeshIdentities of a mesh up to date. What a write changes is seen by the next call, which its change causes.
-async fn reconcile(catalog: &Catalog, mesh: &Arc<str>, zone: &str) -> Result<(), Refusal> {
-    let store = catalog.store();
-    let snapshot = store.snapshot();
+async fn reconcile(catalog: &Catalog, leader: &Leader, mesh: &Arc<str>, zone: &str) -> Result<(), Refusal> {
+    let catalog = &catalog.of(leader);
+    let snapshot = leader.snapshot();
     let world = snapshot.world();
     if world.mesh(mesh).is_none() {
         return Ok(());
@@ -147,7 +142,7 @@ async fn reconcile(catalog: &Catalog, mesh: &Arc<str>, zone: &str) -> Result<(),
     for resource in world.list_in("MeshIdentity", mesh) {
         let Some(identity) = Identity::of(resource) else { continue };
         let mut finding = finding::of(&situation, resource, &identity).await;
-        match commit(store, resource, &mut finding).await {
+        match commit(leader, resource, &mut finding).await {
             Ok(()) => (),
             Err(error @ StoreError::Conflict(_)) => {
                 conflict = Some(error);
@@ -156,7 +151,7 @@ async fn reconcile(catalog: &Catalog, mesh: &Arc<str>, zone: &str) -> Result<(),
             Err(error) => {
                 tracing::warn!(%error, mesh = &**mesh, name = &*resource.key.name, "failed to persist what a MeshIdentity needs");
                 finding = situation.refused(&identity, &error.to_string());
-                commit(store, resource, &mut finding).await?;
+                commit(leader, resource, &mut finding).await?;
             }
         }
         if let Some(applied) = finding.applied {
@@ -166,7 +161,7 @@ async fn reconcile(catalog: &Catalog, mesh: &Arc<str>, zone: &str) -> Result<(),
     }
     let unused: Vec<Write> = unused_cas(world, mesh, &desired, step.as_ref()).collect();
     if !unused.is_empty() {
-        store.commit(Transaction(unused)).await?;
+        leader.commit(Transaction(unused)).await?;
     }
     if desired != situation.before {
         let version = stored.map(|stored| stored.version);
@@ -174,7 +169,7 @@ async fn reconcile(catalog: &Catalog, mesh: &Arc<str>, zone: &str) -> Result<(),
         for fault in desired.ignored.iter().filter(|fault| !situation.before.ignored.contains(fault)) {
             tracing::warn!(mesh = &**mesh, fault = &**fault, "MeshTrust has a bundle that is not trusted");
         }
-        if documents::write(store, mesh, IDENTITIES, version, &desired).await? {
+        if documents::write(leader, mesh, IDENTITIES, version, &desired).await? {
             let trust_domains: Vec<&str> = desired.trust_domains.keys().map(|domain| &**domain).collect();
             let (identities, trust_domains) = (names.join(","), trust_domains.join(","));
             tracing::info!(mesh = &**mesh, identities, trust_domains, "MeshIdentities changed");
@@ -184,11 +179,11 @@ async fn reconcile(catalog: &Catalog, mesh: &Arc<str>, zone: &str) -> Result<(),
 }
 
 /// Writes what the MeshIdentity needs, and its conditions.
-async fn commit(store: &Store, resource: &Resource, finding: &mut Finding) -> Result<(), StoreError> {
+async fn commit(leader: &Leader, resource: &Resource, finding: &mut Finding) -> Result<(), StoreError> {
     let mut writes = std::mem::take(&mut finding.writes);
     writes.extend(finding.conditions.take().and_then(|conditions| status(resource, conditions)));
     if !writes.is_empty() {
-        store.commit(Transaction(writes)).await?;
+        leader.commit(Transaction(writes)).await?;
     }
     Ok(())
 }

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    leader::{PAUSE, leads},
+    leader::PAUSE,
     quarantine::{Built, Entry, Panicked, Quarantine, build, caught},
 };
 use observe::ObservedState;
@@ -55,7 +55,7 @@ pub async fn run(
     let mut retry: Option<Instant> = None;
     loop {
         services.state.reconciler.tick(Timestamp::now());
-        if retry.is_none() && services.state.reconciler.is_unsettled() && leads(&services.store) {
+        if retry.is_none() && services.state.reconciler.is_unsettled() && services.store.leader().is_some() {
             services.gather().await?;
             retry = services.reconcile().await?.then(|| Instant::now() + PAUSE);
         }

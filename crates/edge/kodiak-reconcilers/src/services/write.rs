@@ -17,11 +17,11 @@ use kodiak_services::{
         WorkloadKey, WorkloadWrite,
     },
 };
-use kodiak_store::{Expect, StoreError, Transaction, Write};
+use kodiak_store::{Expect, Leader, StoreError, Transaction, Write};
 use kodiak_world::document::{self, VIPS};
 
 use super::Services;
-use crate::{documents, leader::leads};
+use crate::documents;
 
 /// Writes per transaction.
 const BATCH: usize = 100;
@@ -30,7 +30,7 @@ impl Services {
     /// Commits until no write is pending: a created service next needs an address and a hostname. `true` when some
     /// writes failed and must be retried.
     pub(super) async fn reconcile(&mut self) -> Result<bool, StoreError> {
-        while !self.drain.is_cancelled() && leads(&self.store) {
+        while let Some(leader) = self.store.leader().filter(|_| !self.drain.is_cancelled()) {
             let due = self.due()?;
             due.conflicts.iter().for_each(report_conflict);
             if let Some(first) = due.without_address.first() {
@@ -42,14 +42,14 @@ impl Services {
             }
             let mut failed = false;
             for wanted in &due.vips {
-                failed |= !self.commit_vips(wanted).await;
+                failed |= !self.commit_vips(&leader, wanted).await;
             }
             for batch in due.workloads.chunks(BATCH) {
-                failed |= !self.commit(batch, &mut None).await;
+                failed |= !self.commit(&leader, batch, &mut None).await;
             }
             let mut positions = due.positions;
             for batch in due.writes.chunks(BATCH) {
-                failed |= !self.commit(batch, &mut positions).await;
+                failed |= !self.commit(&leader, batch, &mut positions).await;
             }
             // Own writes are applied before the next decision.
             self.catch_up()?;
@@ -61,8 +61,8 @@ impl Services {
     }
 
     /// `false` when the write must be retried.
-    async fn commit_vips(&mut self, WantedVips { mesh, vips, version }: &WantedVips) -> bool {
-        match documents::write(&self.store, mesh, VIPS, *version, vips).await {
+    async fn commit_vips(&mut self, leader: &Leader, WantedVips { mesh, vips, version }: &WantedVips) -> bool {
+        match documents::write(leader, mesh, VIPS, *version, vips).await {
             // On a conflict the newer record arrives through the watch.
             Ok(_) => true,
             Err(error) => {
@@ -74,15 +74,15 @@ impl Services {
     }
 
     /// `false` when writes must be retried.
-    async fn commit<W: Pending>(&mut self, batch: &[W], positions: &mut Option<Positions>) -> bool {
-        match self.try_commit(batch, positions).await {
+    async fn commit<W: Pending>(&mut self, leader: &Leader, batch: &[W], positions: &mut Option<Positions>) -> bool {
+        match self.try_commit(leader, batch, positions).await {
             Ok(()) => true,
             Err(error) if is_refused(&error) && !is_lost(&error) && batch.len() > 1 => {
                 // One invalid write fails the transaction, so each is committed alone.
                 let mut done = true;
                 for wanted in batch {
                     let one = std::slice::from_ref(wanted);
-                    let committed = self.try_commit(one, positions).await;
+                    let committed = self.try_commit(leader, one, positions).await;
                     done &= committed.map_or_else(|error| self.note(&error, one), |()| true);
                 }
                 done
@@ -94,6 +94,7 @@ impl Services {
     /// Stores the positions in the same transaction: it fails if somebody else stored addresses since they were read.
     async fn try_commit<W: Pending>(
         &mut self,
+        leader: &Leader,
         batch: &[W],
         positions: &mut Option<Positions>,
     ) -> Result<(), StoreError> {
@@ -105,7 +106,7 @@ impl Services {
             expect: expect(self.state.positions),
         });
         let writes = claim.into_iter().chain(batch.iter().map(Pending::write)).collect();
-        let written = self.store.commit(Transaction(writes)).await?;
+        let written = leader.commit(Transaction(writes)).await?;
         if let Some(positions) = positions {
             positions.writes += 1;
             self.state.positions = written.records.first().and_then(Option::as_ref).map(|record| record.version);

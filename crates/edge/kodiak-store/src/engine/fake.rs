@@ -13,6 +13,7 @@ use super::Engine;
 use crate::{
     error::StoreError,
     event::{Batch, Changes, Event, Head},
+    leader::{CurrentTerm, Term},
     record::Record,
 };
 
@@ -31,6 +32,8 @@ pub(crate) struct Fake {
     /// Results of the next commits; after that they succeed.
     pub(crate) failures: Arc<Mutex<VecDeque<Outcome>>>,
     next: Option<Outcome>,
+    /// In which this instance leads.
+    pub(crate) term: CurrentTerm,
 }
 
 #[async_trait]
@@ -50,6 +53,10 @@ impl Engine for Fake {
             self.rows.lock().unwrap().persist(&batch);
         }
         if self.next.is_none() { Ok(()) } else { Err(failure()) }
+    }
+
+    async fn leads(&mut self, term: Term) -> Result<bool, StoreError> {
+        Ok(self.term.get() == Some(term))
     }
 
     async fn release(&mut self) {}

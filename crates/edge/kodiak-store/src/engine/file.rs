@@ -23,6 +23,7 @@ use super::Engine;
 use crate::{
     error::StoreError,
     event::{Batch, Changes, Head},
+    leader::Term,
     seal::Sealer,
 };
 
@@ -76,6 +77,10 @@ impl Engine for File {
         .await?;
         self.database = Some(database);
         Ok(())
+    }
+
+    async fn leads(&mut self, term: Term) -> Result<bool, StoreError> {
+        Ok(term == Term::ONLY)
     }
 
     async fn release(&mut self) {}

@@ -6,6 +6,7 @@ use super::Engine;
 use crate::{
     error::StoreError,
     event::{Batch, Changes, Head},
+    leader::Term,
 };
 
 pub(crate) struct Memory;
@@ -22,6 +23,10 @@ impl Engine for Memory {
 
     async fn persist(&mut self, _batch: Batch) -> Result<(), StoreError> {
         Ok(())
+    }
+
+    async fn leads(&mut self, term: Term) -> Result<bool, StoreError> {
+        Ok(term == Term::ONLY)
     }
 
     async fn release(&mut self) {}

@@ -18,12 +18,16 @@ use async_trait::async_trait;
 use sqlx::{Connection as _, PgConnection};
 
 use self::{connect::Place, read::Found};
-pub(crate) use self::{lease::hold_lease, listen::listen};
+pub(crate) use self::{
+    lease::{Holder, hold_lease},
+    listen::listen,
+};
 use super::Engine;
 use crate::{
     config::PostgresConfig,
     error::StoreError,
     event::{Batch, Changes, Head},
+    leader::Term,
     names::Names,
     row::Reader,
     seal::Sealer,
@@ -44,6 +48,8 @@ const DISK_FULL: &str = "53100";
 
 pub(crate) struct Postgres {
     place: Place,
+    /// Of the lease, if this instance leads.
+    holder: Arc<str>,
     sealer: Arc<Sealer>,
     names: Names,
     /// Has an open transaction between `begin` and `persist`. Taken while in use and put back on success: a connection
@@ -54,10 +60,15 @@ pub(crate) struct Postgres {
 }
 
 impl Postgres {
-    pub(crate) async fn open(config: &PostgresConfig, sealer: Arc<Sealer>) -> Result<Self, StoreError> {
+    /// `holder` is the name of this process in the lease.
+    pub(crate) async fn open(
+        config: &PostgresConfig,
+        holder: Arc<str>,
+        sealer: Arc<Sealer>,
+    ) -> Result<Self, StoreError> {
         let place = Place::new(config);
         migrate::run(&place).await?;
-        Ok(Self { place, sealer, names: Names::default(), connection: None, was_full: false })
+        Ok(Self { place, holder, sealer, names: Names::default(), connection: None, was_full: false })
     }
 
     /// Opens a transaction and reads the changes beyond a commit.
@@ -111,6 +122,19 @@ impl Engine for Postgres {
             }
         }
         Ok(())
+    }
+
+    /// Another instance cannot take the lease before the transaction ends.
+    async fn leads(&mut self, term: Term) -> Result<bool, StoreError> {
+        let mut connection = self.connection.take().expect("`begin` left it with a transaction open");
+        let held =
+            sqlx::query("SELECT FROM kodiak_lease WHERE name = 'leader' AND holder = $1 AND term = $2 FOR SHARE")
+                .bind(&*self.holder)
+                .bind(term.0.cast_signed());
+        let found = self.place.within(held.fetch_optional(&mut connection)).await;
+        let found = found.map_err(|error| self.place.back_end_failed(error))?;
+        self.connection = Some(connection);
+        Ok(found.is_some())
     }
 
     async fn release(&mut self) {

@@ -50,7 +50,7 @@ async fn commit(writer: &mut Writer, transactions: Vec<Transaction>) -> Vec<Answ
         .into_iter()
         .map(|transaction| {
             let (answer, answered) = oneshot::channel();
-            (Request { transactions: vec![transaction], answer, gathers: None }, answered)
+            (Request { transactions: vec![transaction], answer, gathers: None, fence: None }, answered)
         })
         .unzip();
     writer.commit(requests).await;
@@ -77,6 +77,24 @@ async fn failed_writes_are_not_visible() {
         assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 2);
         assert_eq!(seen(&writer), (2, 2));
     }
+}
+
+#[tokio::test]
+async fn writes_of_an_earlier_term_fail_alone() {
+    let (engine, failures) = (Fake::default(), Arc::default());
+    let mut writer = writer(&engine, &failures);
+    engine.term.set(Some(Term(7)));
+    let fences = [None, Some(Term(6)), Some(Term(7)), Some(Term(8))];
+    let (requests, answers): (Vec<_>, Vec<_>) = (["a", "b", "c", "d"].into_iter().zip(fences))
+        .map(|(name, fence)| {
+            let (answer, answered) = oneshot::channel();
+            (Request { transactions: vec![create(name)], answer, gathers: None, fence }, answered)
+        })
+        .unzip();
+    writer.commit(requests).await;
+    let answers: Vec<Answer> = answers.into_iter().flat_map(|mut answered| answered.try_recv().unwrap()).collect();
+    let deposed: Vec<bool> = answers.iter().map(|answer| matches!(answer, Err(StoreError::Deposed))).collect();
+    assert_eq!((deposed, seen(&writer)), (vec![false, true, false, true], (2, 2)));
 }
 
 #[tokio::test]

@@ -5,9 +5,12 @@ mod migrate;
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
-use kodiak_store::{Backend, Store, StoreError};
+use kodiak_store::{Backend, Store, StoreConfig, StoreError};
 
-use crate::bed::*;
+use crate::{
+    bed::*,
+    victim::{self, Victim},
+};
 
 #[tokio::test]
 async fn rejects_a_second_process() {
@@ -18,6 +21,34 @@ async fn rejects_a_second_process() {
     assert!(error.to_string().contains(&*path.to_string_lossy()), "{error}");
     store.close().await;
     bed.open().await;
+}
+
+const SUSPENDED: &str = "file::suspended_process_keeps_the_file";
+
+/// Nobody can take over from a suspended process, because it holds the lock of the file: so there is one term.
+#[tokio::test(flavor = "multi_thread")]
+async fn suspended_process_keeps_the_file() {
+    if let Some(path) = victim::place() {
+        let config = StoreConfig::new(Backend::File { path: path.into() });
+        let leader = Store::open(config).await.unwrap().leader().unwrap();
+        victim::say("leads");
+        victim::wait().await;
+        write(&leader, put("a", "{}")).await;
+        return victim::say("written");
+    }
+    let bed = Bed::file();
+    let Backend::File { path } = &bed.backend else { unreachable!() };
+    let mut victim = Victim::start(SUSPENDED, &path.to_string_lossy());
+    assert_eq!(victim.says(), "leads");
+    victim.signal("-STOP");
+    assert!(matches!(Store::open(bed.config()).await, Err(StoreError::Locked { .. })));
+    victim.go();
+    victim.signal("-CONT");
+    assert_eq!(victim.says(), "written");
+    drop(victim);
+    // Once it is killed, the lock is free, and it cannot write any more.
+    let store = bed.open().await;
+    assert!(store.leader().is_some() && store.get(&key("a")).is_some());
 }
 
 #[tokio::test]

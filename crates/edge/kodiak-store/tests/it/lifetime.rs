@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use kodiak_store::{Observer, StoreError, Transaction};
+use kodiak_store::{Expect, Observer, StoreError, Transaction};
 
 use crate::bed::*;
 
@@ -129,4 +129,17 @@ pub(crate) async fn single_instance_is_the_leader(bed: Bed) {
     let store = bed.open().await;
     let mut leadership = store.leadership();
     tokio::time::timeout(Duration::from_secs(20), leadership.wait_for(|leads| *leads)).await.unwrap().unwrap();
+}
+
+pub(crate) async fn leader_writes_and_reads(bed: Bed) {
+    let store = bed.open().await;
+    eventually("that it leads", || store.leader().is_some()).await;
+    let leader = store.leader().unwrap();
+    write(&leader, put("a", "{}")).await;
+    let answers = leader.commit_gathered(vec![put("b", "{}").into(), put_if("a", "{}", Expect::Absent).into()]).await;
+    assert!(answers[0].is_ok() && matches!(answers[1], Err(StoreError::Conflict(_))), "{answers:?}");
+    assert_eq!(leader.snapshot().len(), 2);
+    leader.ping().await.unwrap();
+    store.close().await;
+    assert!(matches!(refuse(&leader, put("c", "{}")).await, StoreError::Unavailable { .. }));
 }

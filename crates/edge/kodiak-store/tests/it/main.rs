@@ -12,6 +12,7 @@ mod postgres;
 mod reads;
 mod sealing;
 mod unreadable;
+mod victim;
 mod watching;
 mod writes;
 
@@ -51,7 +52,7 @@ mod on {
             idle_watch_waits, watch_from_a_future_revision_expires;
         lifetime:
             reopened_store_has_all_commits, twenty_thousand_records, closed_store_rejects_writes, queued_writes_are_answered,
-            ping_makes_a_durable_write, observer_receives_commits, single_instance_is_the_leader;
+            ping_makes_a_durable_write, observer_receives_commits, single_instance_is_the_leader, leader_writes_and_reads;
         sealing:
             sealed_specs_round_trip, rejects_another_seal_key, rejects_a_missing_seal_key, plain_specs_are_sealed_at_their_next_write;
     }

@@ -6,11 +6,11 @@
 //! never two leaders.
 //!
 //! The wall clocks of control planes do not matter. When the database's clock jumps ahead, the lease moves, and the
-//! previous leader notices at its next renewal; its writes until then have preconditions on the versions that it read,
-//! and conflict with those of others. When it jumps back, a dead leader's lease would last too long: a lease that is
+//! previous leader notices at its next renewal; its writes until then carry the term of its lease, and are rejected. A
+//! term begins when another instance takes the lease, and its number grows. When the clock jumps back, a dead leader's lease would last too long: a lease that is
 //! not renewed is taken over after a few times its length by the clock of the waiting instance.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use aws_lc_rs::rand;
 use sqlx::{Connection as _, PgConnection};
@@ -22,7 +22,11 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::connect::Place;
-use crate::{config::PostgresConfig, presence::Presence};
+use crate::{
+    config::PostgresConfig,
+    leader::{CurrentTerm, Term},
+    presence::Presence,
+};
 
 /// A leader renews three times within its lease. Without a renewal for this many of our leases it is dead, unless its
 /// own lease is configured to be twelve times as long.
@@ -36,11 +40,11 @@ const CANDIDATE: Duration = Duration::from_secs(1);
 /// Runs until it is cancelled, and then releases the lease.
 pub(crate) async fn hold_lease(
     config: PostgresConfig,
+    holder: Holder,
     lead: watch::Sender<bool>,
     presence: watch::Sender<Presence>,
     ended: CancellationToken,
 ) {
-    let holder = unique(&config.instance_id);
     // A separate task: also after a panic this instance stops leading, and the lease is released.
     let mut keeping = JoinSet::new();
     let mut lease = Lease::new(&config, &holder);
@@ -53,6 +57,7 @@ pub(crate) async fn hold_lease(
     });
     let kept = keeping.join_next().await.expect("one task was spawned");
     lead.send_replace(false);
+    holder.term.set(None);
     let panic = match kept {
         Ok(lease) => {
             note(lease.release().await);
@@ -84,25 +89,28 @@ type Seen = (String, String);
 
 struct Lease {
     place: Place,
-    holder: String,
+    holder: Holder,
     /// Name of this process in insights.
     instance: String,
     ttl: Duration,
     /// Until when this instance may lead without another renewal.
     held_until: Option<Instant>,
+    /// As the database numbers it.
+    term: Option<Term>,
     /// The lease of another instance as it was last read, and since when it is unchanged.
     unchanged: Option<(Seen, Instant)>,
     connection: Option<PgConnection>,
 }
 
 impl Lease {
-    fn new(config: &PostgresConfig, holder: &str) -> Self {
+    fn new(config: &PostgresConfig, holder: &Holder) -> Self {
         Self {
             place: Place::new(config),
-            holder: holder.to_owned(),
+            holder: holder.clone(),
             instance: config.instance_id.clone(),
             ttl: config.lease_ttl.max(MIN_TTL),
             held_until: None,
+            term: None,
             unchanged: None,
             connection: None,
         }
@@ -112,6 +120,8 @@ impl Lease {
     async fn keep(&mut self, lead: &watch::Sender<bool>, presence: &watch::Sender<Presence>) {
         loop {
             let next = self.renew().await;
+            // Known before leadership begins, so that whoever sees that it leads can write.
+            self.holder.term.set(self.term.filter(|_| self.held_until.is_some()));
             lead.send_if_modified(|leads| {
                 let changed = *leads != self.held_until.is_some();
                 *leads ^= changed;
@@ -133,69 +143,79 @@ impl Lease {
         let patience = self.held_until.map_or(next, |until| until.min(next));
         let was_held = self.held_until.is_some();
         match timeout_at(patience, self.take()).await {
-            Ok(Ok(true)) => self.held_until = Some(asked + self.ttl),
-            Ok(Ok(false)) => self.held_until = None,
+            Ok(Ok(Some(term))) => {
+                self.held_until = Some(asked + self.ttl);
+                self.term = Some(term);
+            }
+            Ok(Ok(None)) => self.held_until = None,
             Ok(Err(_)) | Err(_) => self.held_until = self.held_until.filter(|until| *until > Instant::now()),
         }
         match (was_held, self.held_until.is_some()) {
-            (false, true) => tracing::info!(holder = self.holder, "became the leader"),
-            (true, false) => tracing::warn!(holder = self.holder, "lost the leader lease"),
+            (false, true) => tracing::info!(holder = &*self.holder.name, "became the leader"),
+            (true, false) => tracing::warn!(holder = &*self.holder.name, "lost the leader lease"),
             _ => (),
         }
         self.held_until.map_or(next.min(asked + CANDIDATE), |until| until.min(next))
     }
 
-    async fn take(&mut self) -> Result<bool, sqlx::Error> {
+    /// `None` while another instance has it.
+    async fn take(&mut self) -> Result<Option<Term>, sqlx::Error> {
         // Put back only on success: a failed connection is dropped.
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => self.place.connect().await?,
         };
-        let taken = sqlx::query(
+        let taken: Option<(i64,)> = sqlx::query_as(
             "INSERT INTO kodiak_lease AS lease (name, holder, expires)
              VALUES ('leader', $1, clock_timestamp() + $2 * interval '1 microsecond')
-             ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, expires = excluded.expires
-             WHERE lease.holder = excluded.holder OR lease.expires <= clock_timestamp()",
+             ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, expires = excluded.expires,
+                 term = CASE WHEN lease.holder = excluded.holder THEN lease.term ELSE excluded.term END
+             WHERE lease.holder = excluded.holder OR lease.expires <= clock_timestamp()
+             RETURNING term",
         )
-        .bind(&self.holder)
+        .bind(&*self.holder.name)
         .bind(i64::try_from(self.ttl.as_micros()).unwrap_or(i64::MAX))
-        .execute(&mut connection)
+        .fetch_optional(&mut connection)
         .await?;
-        let taken = taken.rows_affected() == 1 || self.take_over(&mut connection).await?;
+        let taken = match taken {
+            Some((term,)) => Some(Term(term.cast_unsigned())),
+            None => self.take_over(&mut connection).await?,
+        };
         self.connection = Some(connection);
         Ok(taken)
     }
 
     /// Takes a lease that has not expired but is no longer renewed.
-    async fn take_over(&mut self, connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
+    async fn take_over(&mut self, connection: &mut PgConnection) -> Result<Option<Term>, sqlx::Error> {
         let seen: Option<Seen> = sqlx::query_as("SELECT holder, expires::text FROM kodiak_lease WHERE name = 'leader'")
             .fetch_optional(&mut *connection)
             .await?;
-        let Some(seen) = seen else { return Ok(false) };
+        let Some(seen) = seen else { return Ok(None) };
         let since = match &self.unchanged {
             Some((known, since)) if *known == seen => *since,
             _ => Instant::now(),
         };
         self.unchanged = Some((seen.clone(), since));
         if since.elapsed() < self.ttl * ABANDONED {
-            return Ok(false);
+            return Ok(None);
         }
         tracing::warn!(
             holder = seen.0,
             expires = seen.1,
             "leader lease is not renewed, taking it over before it expires"
         );
-        let taken = sqlx::query(
-            "UPDATE kodiak_lease SET holder = $1, expires = clock_timestamp() + $2 * interval '1 microsecond'
-             WHERE name = 'leader' AND holder = $3 AND expires = $4::timestamptz",
+        let taken: Option<(i64,)> = sqlx::query_as(
+            "UPDATE kodiak_lease SET holder = $1, expires = clock_timestamp() + $2 * interval '1 microsecond', term = DEFAULT
+             WHERE name = 'leader' AND holder = $3 AND expires = $4::timestamptz
+             RETURNING term",
         )
-        .bind(&self.holder)
+        .bind(&*self.holder.name)
         .bind(i64::try_from(self.ttl.as_micros()).unwrap_or(i64::MAX))
         .bind(&seen.0)
         .bind(&seen.1)
-        .execute(connection)
+        .fetch_optional(connection)
         .await?;
-        Ok(taken.rows_affected() == 1)
+        Ok(taken.map(|(term,)| Term(term.cast_unsigned())))
     }
 
     /// Increments this instance's number, and returns those of all.
@@ -216,7 +236,8 @@ impl Lease {
 
     async fn release(mut self) -> Result<(), sqlx::Error> {
         let Some(mut connection) = self.connection.take() else { return Ok(()) };
-        let release = sqlx::query("DELETE FROM kodiak_lease WHERE name = 'leader' AND holder = $1").bind(&self.holder);
+        let release =
+            sqlx::query("DELETE FROM kodiak_lease WHERE name = 'leader' AND holder = $1").bind(&*self.holder.name);
         self.place.within(release.execute(&mut connection)).await?;
         let ended = sqlx::query("DELETE FROM kodiak_instance WHERE id = $1").bind(&self.instance);
         self.place.within(ended.execute(&mut connection)).await?;
@@ -224,9 +245,19 @@ impl Lease {
     }
 }
 
-/// Two processes with the same name must not mistake each other's lease for their own.
-fn unique(instance_id: &str) -> String {
-    let mut tag = [0; 8];
-    rand::fill(&mut tag).expect("the system has randomness");
-    format!("{instance_id} {:016x}", u64::from_ne_bytes(tag))
+/// This process as holder of the lease.
+#[derive(Clone)]
+pub(crate) struct Holder {
+    pub(crate) name: Arc<str>,
+    pub(crate) term: CurrentTerm,
+}
+
+impl Holder {
+    /// Two processes with the same name must not mistake each other's lease for their own.
+    pub(crate) fn new(config: &PostgresConfig, term: CurrentTerm) -> Self {
+        let mut tag = [0; 8];
+        rand::fill(&mut tag).expect("the system has randomness");
+        let name = format!("{} {:016x}", config.instance_id, u64::from_ne_bytes(tag));
+        Self { name: name.into(), term }
+    }
 }

@@ -16,6 +16,7 @@ static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
         ("store", include_str!("../../../migrations/0001_store.sql")),
         ("histories", include_str!("../../../migrations/0002_histories.sql")),
         ("instances", include_str!("../../../migrations/0003_instances.sql")),
+        ("terms", include_str!("../../../migrations/0004_terms.sql")),
     ];
     let migrations = (1..).zip(files).map(|(version, (name, sql))| {
         Migration::new(version, name.into(), MigrationType::Simple, sql.into_sql_str(), false)
@@ -66,6 +67,6 @@ mod tests {
     fn released_migrations_do_not_change() {
         // A database remembers the checksum of each migration, and a control plane with another one does not start.
         let starts = MIGRATIONS.iter().map(|migration| u32::from_be_bytes(*migration.checksum.first_chunk().unwrap()));
-        assert_eq!(starts.collect::<Vec<_>>(), [0x16ab_190a, 0x9ceb_52e2, 0xa447_cd48]);
+        assert_eq!(starts.collect::<Vec<_>>(), [0x16ab_190a, 0x9ceb_52e2, 0xa447_cd48, 0x6bb0_28da]);
     }
 }

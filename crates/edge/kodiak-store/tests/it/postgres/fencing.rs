@@ -1,25 +1,22 @@
 //! A leader that is suspended, and resumes after another one has taken over.
 //!
-//! The suspended process is this program again, with the place of its store in an environment variable.
+//! The suspended process is this program again (`victim`).
 
-use std::{
-    env,
-    io::{BufRead as _, BufReader, Lines, Write as _, stdin},
-    process::{Child, ChildStdout, Command, Stdio},
-    time::Duration,
-};
+use std::time::Duration;
 
-use kodiak_store::{Backend, Expect, PostgresConfig, Store, StoreConfig, StoreError};
+use kodiak_store::{Backend, Expect, Leader, PostgresConfig, Store, StoreConfig, StoreError};
 use kodiak_testkit::postgres;
 
 use super::{NEVER, bed};
-use crate::bed::*;
+use crate::{
+    bed::*,
+    victim::{self, Victim},
+};
 
-const PLACE: &str = "KODIAK_TEST_FENCED_STORE";
 const TTL: Duration = Duration::from_secs(1);
-const TEST: &str = "postgres::fencing::suspended_leader_cannot_overwrite_its_successor";
+const TEST: &str = "postgres::fencing::suspended_leader_writes_nothing_after_its_successor_took_over";
 
-/// Prints `leads`, waits for a line, and then writes with the version that it read as leader.
+/// Says `leads`, waits, and then writes what it decided as the leader.
 async fn be_the_victim(place: &str) {
     let (port, database) = place.split_once(' ').unwrap();
     let config = PostgresConfig {
@@ -34,68 +31,38 @@ async fn be_the_victim(place: &str) {
     let store = Store::open(StoreConfig::new(Backend::Postgres(config))).await.unwrap();
     let mut leadership = store.leadership();
     leadership.wait_for(|leads| *leads).await.unwrap();
-    let read = write(&store, put("decided", "{}")).await.records[0].clone().unwrap();
-    println!("fenced: leads");
-    tokio::task::spawn_blocking(|| stdin().lock().lines().next()).await.unwrap();
-    match store.commit(put_if("decided", r#"{"by":"the former"}"#, Expect::Version(read.version)).into()).await {
-        Ok(_) => println!("fenced: written"),
-        Err(StoreError::Conflict(_)) => println!("fenced: conflict"),
-        Err(error) => println!("fenced: {error:?}"),
+    let leader = store.leader().unwrap();
+    let read = write(&leader, put("decided", "{}")).await.records[0].clone().unwrap();
+    victim::say("leads");
+    victim::wait().await;
+    // Whatever it expects of the record, and also when it still takes itself for the leader.
+    let leaders = [Some(leader.clone()), store.leader(), Some(leader.clone())];
+    for (leader, expect) in leaders.into_iter().zip([Expect::Any, Expect::Any, Expect::Version(read.version)]) {
+        let Some(leader) = leader else { continue };
+        match leader.commit(put_if("decided", r#"{"by":"the former"}"#, expect).into()).await {
+            Err(StoreError::Deposed) => (),
+            other => victim::say(&format!("{other:?}")),
+        }
     }
+    let batch = leader.commit_gathered(vec![put("another", "{}").into(), delete("decided").into()]).await;
+    assert!(batch.iter().all(|answer| matches!(answer, Err(StoreError::Deposed))), "{batch:?}");
+    victim::say("deposed");
+    // What does not need the leader goes on.
+    write(&store, put("of a user", "{}")).await;
     leadership.wait_for(|leads| !*leads).await.unwrap();
-    println!("fenced: follows");
-}
-
-struct Victim {
-    child: Child,
-    lines: Lines<BufReader<ChildStdout>>,
-}
-
-impl Victim {
-    fn start(place: &str) -> Self {
-        let mut child = Command::new(env::current_exe().unwrap())
-            .args(["--exact", TEST, "--nocapture"])
-            .env(PLACE, place)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        Self { child, lines }
-    }
-
-    /// The next line of its output.
-    fn says(&mut self) -> String {
-        let said = self
-            .lines
-            .by_ref()
-            .map(Result::unwrap)
-            .find_map(|line| line.split_once("fenced: ").map(|(_, said)| said.to_owned()));
-        said.expect("it says something")
-    }
-
-    fn signal(&self, signal: &str) {
-        let sent = Command::new("kill").args([signal, &self.child.id().to_string()]).status().unwrap();
-        assert!(sent.success());
-    }
-}
-
-impl Drop for Victim {
-    fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
+    assert!(store.leader().is_none());
+    victim::say("follows");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn suspended_leader_cannot_overwrite_its_successor() {
-    if let Ok(place) = env::var(PLACE) {
+async fn suspended_leader_writes_nothing_after_its_successor_took_over() {
+    if let Some(place) = victim::place() {
         return be_the_victim(&place).await;
     }
     let Some(mut bed) = bed(NEVER) else { return };
     bed.postgres_config().lease_ttl = TTL;
     let config = bed.postgres_config();
-    let mut victim = Victim::start(&format!("{} {}", config.port, config.database));
+    let mut victim = Victim::start(TEST, &format!("{} {}", config.port, config.database));
     assert_eq!(victim.says(), "leads");
     victim.signal("-STOP");
     let next = bed.open().await;
@@ -103,12 +70,43 @@ async fn suspended_leader_cannot_overwrite_its_successor() {
         next.leadership().wait_for(|leads| *leads).await.map(drop)
     });
     leads.await.expect("another one takes over").unwrap();
-    write(&next, put("decided", r#"{"by":"the next"}"#)).await;
+    let leader = next.leader().unwrap();
+    write(&leader, put("decided", r#"{"by":"the next"}"#)).await;
 
-    writeln!(victim.child.stdin.as_ref().unwrap(), "go").unwrap();
+    victim.go();
     victim.signal("-CONT");
-    assert_eq!(victim.says(), "conflict");
+    assert_eq!(victim.says(), "deposed");
     assert_eq!(victim.says(), "follows");
+    write(&leader, put("last", "{}")).await;
     assert_eq!(&*spec(&next, "decided"), r#"{"by":"the next"}"#);
-    assert!(*next.leadership().borrow());
+    assert_eq!(next.get(&key("another")), None);
+    assert!(next.get(&key("of a user")).is_some() && *next.leadership().borrow());
+}
+
+/// Also of the same process: what it decided before somebody else led is old.
+#[tokio::test(flavor = "multi_thread")]
+async fn former_leader_is_rejected_before_it_notices_and_for_ever() {
+    let Some(mut bed) = bed(NEVER) else { return };
+    bed.postgres_config().lease_ttl = TTL;
+    let store = bed.open().await;
+    let mut former: Vec<Leader> = Vec::new();
+    for round in 0..3 {
+        let this_round = format!(r#"{{"round":{round}}}"#);
+        let leader = loop {
+            let leader = store.leader();
+            match leader {
+                // It has not noticed yet.
+                Some(leader) if leader.commit(put("a", &this_round).into()).await.is_ok() => break leader,
+                Some(_) | None => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        };
+        for former in &former {
+            assert!(matches!(refuse(former, put("a", "{}")).await, StoreError::Deposed), "{round}");
+        }
+        let ghost = "UPDATE kodiak_lease SET holder = 'ghost', expires = clock_timestamp(), term = DEFAULT";
+        super::execute(bed.postgres_config(), ghost).await;
+        assert!(matches!(refuse(&leader, put("a", "{}")).await, StoreError::Deposed), "{round}");
+        assert_eq!(&*spec(&store, "a"), this_round);
+        former.push(leader);
+    }
 }
