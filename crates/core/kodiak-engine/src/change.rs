@@ -103,8 +103,11 @@ impl EngineChange {
             Self::ZoneEgress { egress, .. } => egress.is_none(),
             Self::Policy { policy, .. } => policy.is_none(),
             Self::Disconnected { .. } => true,
-            Self::UnreadableRollout { .. } => false,
-            Self::Secret { .. } | Self::Connected { .. } | Self::Acknowledged { .. } | Self::Tick => false,
+            Self::UnreadableRollout { .. }
+            | Self::Secret { .. }
+            | Self::Connected { .. }
+            | Self::Acknowledged { .. }
+            | Self::Tick => false,
         }
     }
 }

@@ -8,7 +8,6 @@ use kodiak_model::{Kind, ProxyKey, ResourceKey};
 use kodiak_policies::otlp_backends::OtlpBackend;
 use kodiak_reachability::Mode;
 use kodiak_world::{World, destination, document};
-use serde::de::DeserializeOwned;
 
 use crate::EngineChange;
 
@@ -46,11 +45,11 @@ impl EngineChange {
             "ZoneEgress" => Self::ZoneEgress { name, egress: resource.and_then(kodiak_world::Resource::spec) },
             _ if let Some(document) = document::name(key) => match document {
                 // Virtual addresses that cannot be read stay as they are.
-                document::VIPS => Self::Vips { mesh, vips: readable(resource)? },
-                document::ROLLOUT => readable(resource).map_or_else(
-                    || Self::UnreadableRollout { mesh: mesh.clone() },
-                    |rollout| Self::Rollout { mesh: mesh.clone(), rollout },
-                ),
+                document::VIPS => Self::Vips { mesh, vips: document::read(resource).ok()? },
+                document::ROLLOUT => match document::read(resource) {
+                    Ok(rollout) => Self::Rollout { mesh, rollout },
+                    Err(_) => Self::UnreadableRollout { mesh },
+                },
                 _ => return None,
             },
             kind if let Some((_, kind)) = destination::KINDS.iter().find(|(known, _)| known.name == kind) => {
@@ -81,13 +80,5 @@ impl EngineChange {
             .chain(documents.into_iter().flatten())
             .filter_map(|resource| Self::of(&kodiak_world::Change::put(resource.clone())))
             .collect()
-    }
-}
-
-/// `None` if the record exists and cannot be read.
-fn readable<T: DeserializeOwned>(record: Option<&kodiak_world::Resource>) -> Option<Option<T>> {
-    match record {
-        None => Some(None),
-        Some(record) => record.document().map(Some),
     }
 }

@@ -12,7 +12,6 @@ use kodiak_world::{
     Resource, World,
     document::{self, IDENTITIES, ROLLOUT},
 };
-use serde::de::DeserializeOwned;
 
 use crate::{
     has_certificate,
@@ -73,11 +72,9 @@ impl Progress {
     /// whether it can be read; otherwise the one before stays.
     pub fn set_record(&mut self, name: &'static str, resource: Option<&Resource>) -> bool {
         let readable = if name == ROLLOUT {
-            let read = read(resource).map(|record| self.current = record);
-            read.is_some()
+            document::read(resource).map(|record| self.current = record).is_ok()
         } else {
-            let read = read(resource).map(|record| self.desired = record.unwrap_or_default());
-            read.is_some()
+            document::read(resource).map(|record| self.desired = record.unwrap_or_default()).is_ok()
         };
         if readable {
             self.unreadable.remove(name);
@@ -157,9 +154,9 @@ impl Progress {
     fn unacknowledged(&self, current: &RolloutRecord, moment: &Moment) -> BTreeMap<&Arc<str>, WaitReason> {
         let token = current.step.token();
         let is_anybody_online = self.proxies.values().any(|proxy| proxy.online);
-        let taken = current.taken.filter(|_| !is_anybody_online);
+        let since = current.taken.filter(|_| !is_anybody_online);
         let others = self.proxies.iter().filter(|(_, proxy)| proxy.acknowledged != token);
-        others.filter_map(|(name, proxy)| Some((name, proxy.holds_up(moment, taken)?))).collect()
+        others.filter_map(|(name, proxy)| Some((name, proxy.holds_up(moment, since)?))).collect()
     }
 
     /// Proxies whose certificate `next` would make useless: those that could not get another, and those that are not connected
@@ -207,14 +204,6 @@ impl Progress {
         let lost =
             |proxy: &Arc<Proxy>| has_certificate(&current.issuers, proxy) && !has_certificate(&target.issuers, proxy);
         current.issuers != target.issuers && self.dataplanes.values().any(lost)
-    }
-}
-
-/// `None` if it cannot be read: another version wrote it in an unknown format, or it is damaged.
-fn read<T: DeserializeOwned>(resource: Option<&Resource>) -> Option<Option<T>> {
-    match resource {
-        None => Some(None),
-        Some(resource) => resource.document().map(Some),
     }
 }
 

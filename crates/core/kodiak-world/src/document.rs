@@ -1,6 +1,9 @@
 //! Internal records of the control plane for a mesh. They are deleted with their mesh.
 
 use kodiak_model::ResourceKey;
+use serde::de::DeserializeOwned;
+
+use crate::Resource;
 
 const KIND: &str = "Config";
 /// Name of the record with the virtual addresses of `kuma.io/service` names.
@@ -20,6 +23,17 @@ pub const TRAFFIC: &str = "traffic";
 /// transactions can store the same address.
 pub fn service_addresses() -> ResourceKey {
     ResourceKey::global(KIND, "service-addresses")
+}
+
+/// A record that exists and cannot be read: another version wrote it in an unknown format, or it is damaged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnreadableRecord(pub ResourceKey);
+
+/// `None` if the record does not exist. For decisions: one that cannot be read is neither that nor its default, so what
+/// depends on it has to stay as it is.
+pub fn read<T: DeserializeOwned>(record: Option<&Resource>) -> Result<Option<T>, UnreadableRecord> {
+    let read = |record: &Resource| record.document().ok_or_else(|| UnreadableRecord(record.key.clone()));
+    record.map(read).transpose()
 }
 
 pub fn key(mesh: &str, name: &str) -> ResourceKey {

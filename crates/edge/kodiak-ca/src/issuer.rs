@@ -37,8 +37,14 @@ pub(crate) struct Issuer {
 #[derive(Default)]
 pub(crate) struct Cache {
     readable: BTreeMap<(Arc<str>, Arc<str>), Cached>,
-    /// Roots of CAs that could be read before, whose certificates may be in use, with the creation time of their mesh.
-    roots: BTreeMap<(Arc<str>, Arc<str>), (Timestamp, Arc<str>)>,
+    /// Of CAs that could be read before: their certificates may be in use.
+    roots: BTreeMap<(Arc<str>, Arc<str>), KnownRoots>,
+}
+
+struct KnownRoots {
+    /// Creation time of the mesh: another one of the same name has nothing to do with it.
+    created: Timestamp,
+    roots: Arc<str>,
 }
 
 struct Cached {
@@ -130,7 +136,7 @@ pub(crate) fn of_backend(
     match read {
         Ok(cached) => {
             let issuer = cached.issuer.clone();
-            roots.insert(key.clone(), (record.created, issuer.roots.clone()));
+            roots.insert(key.clone(), KnownRoots { created: record.created, roots: issuer.roots.clone() });
             cache.insert(key, cached);
             Ok(issuer)
         }
@@ -149,11 +155,10 @@ pub(crate) fn roots_of_backend(
     backend: &str,
 ) -> Result<Arc<str>, String> {
     of_backend(mesh_cas, snapshot, mesh, backend).map(|issuer| issuer.roots.clone()).or_else(|error| {
-        let before = mesh_cas.made().mesh_cas.roots.get(&(Arc::from(mesh), Arc::from(backend))).cloned();
-        // Another mesh of this name has nothing to do with the one before.
-        let is_same =
-            |created| snapshot.get(&ResourceKey::global("Mesh", mesh)).is_some_and(|mesh| mesh.created == created);
-        before.filter(|(created, _)| is_same(*created)).map(|(_, roots)| roots).ok_or(error)
+        let created = snapshot.get(&ResourceKey::global("Mesh", mesh)).map(|mesh| mesh.created);
+        let made = mesh_cas.made();
+        let known = made.mesh_cas.roots.get(&(Arc::from(mesh), Arc::from(backend)));
+        known.filter(|known| Some(known.created) == created).map(|known| known.roots.clone()).ok_or(error)
     })
 }
 

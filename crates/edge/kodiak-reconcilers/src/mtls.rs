@@ -207,7 +207,7 @@ fn report(known: &Known, unfinished: &BTreeSet<Arc<str>>, since: &mut BTreeMap<A
                 count,
                 proxies_waited_for,
                 seconds,
-                "mTLS rollout is stuck: fix or stop these proxies"
+                "mTLS rollout is stuck: fix these proxies, delete their Dataplanes, or undo the change"
             );
         } else {
             tracing::info!(mesh, count, proxies_waited_for, seconds, "mTLS rollout waits for proxies to acknowledge");

@@ -101,7 +101,7 @@ impl ObservedState {
     fn mesh(&mut self, name: &Arc<str>, snapshot: &Snapshot) {
         let world = snapshot.world();
         let record = world.get(&document::key(name, document::ROLLOUT));
-        if record.is_some_and(|record| record.document::<Rollout>().is_none()) {
+        if document::read::<Rollout>(record.map(|record| &**record)).is_err() {
             // The SPIFFE IDs of the last step that could be read stay.
             return;
         }

@@ -246,6 +246,24 @@ mod tests {
     }
 
     #[test]
+    fn reasons_without_a_proxy_are_shown() {
+        let mut mesh = mesh();
+        mesh.rollout.old_trust_until = Some("2026-01-01T00:00:00Z".to_owned());
+        mesh.rollout.unreadable = vec!["mtls-rollout".to_owned()];
+        mesh.rollout.ignored = vec!["MeshTrust \"junk\": spec.caBundles[0] is not trusted: x".to_owned()];
+        mesh.rollout.phase = None;
+        let lines = summary(&mesh).join("\n");
+        for part in [
+            "Old trust is kept until 2026-01-01T00:00:00Z",
+            "cannot read its records mtls-rollout",
+            "MeshTrust \"junk\"",
+        ] {
+            assert!(lines.contains(part), "{part}: {lines}");
+        }
+        assert!(!mesh.is_done(), "an unreadable record holds up the rollout");
+    }
+
+    #[test]
     fn failed_identity_is_an_error() {
         let mut mesh = mesh();
         assert_eq!(mesh.failed().count(), 0);
