@@ -71,7 +71,7 @@ impl ProxyCertificate {
             issuer: name.clone(),
             leaf: last.map(|last| last.leaf.clone()),
             failure: last.and_then(|last| Some(last.failure.as_ref()?.error.clone())),
-            trust: rollout.trust.iter().chain(rollout.trust_domains.keys()).cloned().collect(),
+            trust: trusted_names(rollout),
         })
     }
 
@@ -123,6 +123,13 @@ impl ProxyCertificate {
         });
         Ok(last.leaf.clone())
     }
+}
+
+/// Backends and trust domains, for people.
+fn trusted_names(rollout: &Rollout) -> Vec<Arc<str>> {
+    let mut backends: Vec<Arc<str>> = rollout.trust.iter().map(|backend| backend.name.clone()).collect();
+    backends.dedup();
+    backends.into_iter().chain(rollout.trust_domains.keys().cloned()).collect()
 }
 
 fn wanted(key: &ProxyKey, view: &View, dataplane: &Proxy) -> Result<Wanted, String> {

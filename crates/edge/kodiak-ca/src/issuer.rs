@@ -7,13 +7,14 @@ use std::{
 };
 
 use jiff::Timestamp;
-use kodiak_catalog::{CaSources, FileSources, ca_sources, load_source};
+use kodiak_catalog::{CaSources, FileSources, ca_in_use, ca_sources, load_source};
 use kodiak_crypto::CaPair;
 use kodiak_model::{
     ResourceKey,
     data_source::DataSource,
     kinds::mesh::{MtlsBackend, parse_period},
 };
+use kodiak_rollout::AppliedBackend;
 use kodiak_store::{Record, Snapshot};
 
 use crate::{MeshCas, hash, period::DEFAULT_LIFETIME, with_causes};
@@ -29,13 +30,19 @@ pub(crate) struct Issuer {
     pub(crate) intermediates: Arc<str>,
     /// Lifetime of its certificates.
     pub(crate) lifetime: Duration,
+    /// Of its certificates.
+    fingerprint: Arc<str>,
     /// Hash of certificate and key as they were read.
     content: u128,
 }
 
-/// By mesh and backend.
 #[derive(Default)]
-pub(crate) struct Cache(BTreeMap<(Arc<str>, Arc<str>), Cached>);
+pub(crate) struct Cache {
+    /// By mesh and backend.
+    named: BTreeMap<(Arc<str>, Arc<str>), Cached>,
+    /// Copies of CAs that a backend had, by mesh, fingerprint and lifetime of leaves.
+    copies: BTreeMap<(Arc<str>, Arc<str>, Duration), Arc<Issuer>>,
+}
 
 struct Cached {
     /// The backend as last listed in the Mesh.
@@ -66,7 +73,7 @@ pub struct CaLife {
 
 impl Cache {
     pub(crate) fn lives(&self) -> Vec<CaLife> {
-        let lives = self.0.iter().map(|((mesh, backend), cached)| CaLife {
+        let lives = self.named.iter().map(|((mesh, backend), cached)| CaLife {
             mesh: mesh.clone(),
             backend: backend.clone(),
             not_before: cached.issuer.ca.not_before(),
@@ -77,7 +84,9 @@ impl Cache {
 
     /// Drops the keys of deleted meshes.
     pub(crate) fn forget_missing(&mut self, snapshot: &Snapshot) {
-        self.0.retain(|(mesh, _), _| snapshot.get(&ResourceKey::global("Mesh", mesh)).is_some());
+        let exists = |mesh: &Arc<str>| snapshot.get(&ResourceKey::global("Mesh", mesh)).is_some();
+        self.named.retain(|(mesh, _), _| exists(mesh));
+        self.copies.retain(|(mesh, _, _), _| exists(mesh));
     }
 }
 
@@ -85,7 +94,8 @@ impl Issuer {
     pub(crate) fn of_identity(ca: CaPair, lifetime: Duration) -> Self {
         let roots = ca.roots_pem().into();
         let intermediates = ca.intermediates_pem().into();
-        Self { ca, roots, intermediates, lifetime, content: 0 }
+        let fingerprint = ca.bundle_fingerprint().into();
+        Self { ca, roots, intermediates, lifetime, fingerprint, content: 0 }
     }
 
     pub(crate) fn check_alive(&self, now: Timestamp) -> Result<(), String> {
@@ -100,27 +110,79 @@ impl Issuer {
     }
 }
 
-/// The CA of a backend of a mesh, or an error that says what to do.
+/// The CA of a backend of a mesh, or an error that says what to do. While its sources have other content than the step of
+/// the mesh asks for, or a pair that does not match, the copy of the CA that was usable last.
 pub(crate) fn of_backend(
     mesh_cas: &MeshCas,
     snapshot: &Snapshot,
     mesh: &str,
-    backend: &str,
+    backend: &AppliedBackend,
 ) -> Result<Arc<Issuer>, String> {
+    let AppliedBackend { name, ca } = backend;
+    let named = of_name(mesh_cas, snapshot, mesh, name);
+    let Some(ca) = ca else { return named };
+    if let Some(issuer) = named.as_ref().ok().filter(|issuer| issuer.fingerprint == *ca) {
+        return Ok(issuer.clone());
+    }
+    let lifetime = snapshot.world().mesh(mesh).and_then(|spec| {
+        let mut backends = spec.mtls.iter().flat_map(|mtls| &mtls.backends);
+        backends.find(|backend| *backend.name == **name).map(lifetime)
+    });
+    let key = (Arc::from(mesh), ca.clone(), lifetime.unwrap_or(DEFAULT_LIFETIME));
+    if let Some(known) = mesh_cas.made().mesh_cas.copies.get(&key) {
+        return Ok(known.clone());
+    }
+    let copy = copy(snapshot, mesh, ca).and_then(|text| CaPair::from_pem(&text, &text).ok());
+    let copy =
+        copy.filter(|copy| copy.bundle_fingerprint() == **ca).ok_or_else(|| replaced(mesh, name, named.err()))?;
+    let issuer = Arc::new(Issuer { intermediates: Arc::default(), ..Issuer::of_identity(copy, key.2) });
+    mesh_cas.made().mesh_cas.copies.insert(key, issuer.clone());
+    Ok(issuer)
+}
+
+/// Root certificates (PEM) of a backend of a mesh. Those of a copy are there also when its key is not, which was in a file.
+pub(crate) fn roots(
+    mesh_cas: &MeshCas,
+    snapshot: &Snapshot,
+    mesh: &str,
+    backend: &AppliedBackend,
+) -> Result<Arc<str>, String> {
+    let named = of_name(mesh_cas, snapshot, mesh, &backend.name);
+    let Some(ca) = &backend.ca else { return Ok(named?.roots.clone()) };
+    if let Some(issuer) = named.as_ref().ok().filter(|issuer| issuer.fingerprint == *ca) {
+        return Ok(issuer.roots.clone());
+    }
+    let copied = copy(snapshot, mesh, ca).and_then(|text| kodiak_crypto::certificates(&text).ok());
+    let pems = copied.ok_or_else(|| replaced(mesh, &backend.name, named.err()))?;
+    Ok(pems.iter().map(|der| kodiak_crypto::certificate_pem(der)).collect::<String>().into())
+}
+
+/// Copy of a CA that a step names.
+fn copy(snapshot: &Snapshot, mesh: &str, ca: &str) -> Option<Vec<u8>> {
+    snapshot.world().secret(&ResourceKey::in_mesh("Secret", mesh, &ca_in_use(ca)))
+}
+
+fn replaced(mesh: &str, backend: &str, error: Option<String>) -> String {
+    let text = "its CA was replaced before all proxies trust the new one; restore it until they do";
+    error.unwrap_or_else(|| unusable(mesh, backend, text))
+}
+
+/// The CA that the sources of a backend have now.
+fn of_name(mesh_cas: &MeshCas, snapshot: &Snapshot, mesh: &str, backend: &str) -> Result<Arc<Issuer>, String> {
     let record = snapshot
         .get(&ResourceKey::global("Mesh", mesh))
         .ok_or_else(|| format!("mesh {mesh:?} does not exist; apply it first"))?;
     let key = (Arc::from(mesh), Arc::from(backend));
     let before = {
         let made = mesh_cas.made();
-        let cached = made.mesh_cas.0.get(&key);
+        let cached = made.mesh_cas.named.get(&key);
         if let Some(cached) = cached.filter(|cached| cached.is_current(snapshot, &mesh_cas.files, record)) {
             return Ok(cached.issuer.clone());
         }
         cached.map(|cached| (cached.backend.clone(), cached.issuer.clone()))
     };
     let read = read(snapshot, &mesh_cas.files, record, backend, before.as_ref());
-    let cache = &mut mesh_cas.made().mesh_cas.0;
+    let cache = &mut mesh_cas.made().mesh_cas.named;
     match read {
         Ok(cached) => {
             let issuer = cached.issuer.clone();
@@ -175,9 +237,8 @@ fn read(
         same.clone()
     } else {
         let ca = CaPair::from_pem(&cert, &key).map_err(|error| with_causes(&error))?;
-        let roots = ca.roots_pem().into();
         // All certificates of a backend are trusted roots.
-        Arc::new(Issuer { ca, roots, intermediates: Arc::default(), lifetime, content })
+        Arc::new(Issuer { intermediates: Arc::default(), content, ..Issuer::of_identity(ca, lifetime) })
     };
     Ok(Cached { backend, mesh_revision: record.revision, sources, stamps, issuer })
 }
