@@ -243,7 +243,7 @@ impl Identities for Cas {
         Ok(leaf)
     }
 
-    fn roots(&self, _: &str, _: &str) -> Result<Arc<str>, String> {
+    fn roots(&self, _: &str, _: &kodiak_rollout::AppliedBackend) -> Result<Arc<str>, String> {
         Ok(self.mesh.pair.roots_pem().into())
     }
 

@@ -152,7 +152,7 @@ impl Identities for GuardedIdentities<'_> {
         self.guard(|identities| identities.leaf(request, now))
     }
 
-    fn roots(&self, mesh: &str, backend: &str) -> Result<Arc<str>, String> {
+    fn roots(&self, mesh: &str, backend: &kodiak_rollout::AppliedBackend) -> Result<Arc<str>, String> {
         self.guard(|identities| identities.roots(mesh, backend))
     }
 

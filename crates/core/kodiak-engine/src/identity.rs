@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kodiak_model::{ProxyKey, kinds::mesh_external_service::Source};
+use kodiak_rollout::AppliedBackend;
 use kodiak_xds::input::{AdminCertificate, Identity};
 use kodiak_xds_stream::Version;
 
@@ -16,7 +17,7 @@ pub trait Identities {
     fn leaf(&self, request: &LeafRequest, now: Timestamp) -> Result<Arc<Leaf>, String>;
 
     /// Root certificates (PEM) of a CA backend of the mesh.
-    fn roots(&self, mesh: &str, backend: &str) -> Result<Arc<str>, String>;
+    fn roots(&self, mesh: &str, backend: &AppliedBackend) -> Result<Arc<str>, String>;
 
     /// Content of a data source of a MeshExternalService: a Secret of the mesh, or inline text.
     fn source(&self, mesh: &str, source: &Source) -> Result<Arc<str>, String>;
@@ -38,7 +39,7 @@ pub struct LeafRequest {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LeafIssuer {
     /// Of a backend of the mesh.
-    Backend(Arc<str>),
+    Backend(AppliedBackend),
     /// Of a MeshIdentity.
     Identity {
         kri: Arc<str>,
@@ -53,7 +54,8 @@ impl LeafIssuer {
     /// As DataplaneInsights name it: the backend, or the KRI of the MeshIdentity.
     pub fn name(&self) -> &Arc<str> {
         match self {
-            Self::Backend(name) | Self::Identity { kri: name, .. } => name,
+            Self::Backend(backend) => &backend.name,
+            Self::Identity { kri, .. } => kri,
         }
     }
 }

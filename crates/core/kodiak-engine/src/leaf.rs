@@ -86,7 +86,7 @@ impl ProxyCertificate {
             issuer: name.clone(),
             leaf: last.map(|last| last.leaf.clone()),
             failure: self.failure.as_ref().map(|failure| failure.error.clone()),
-            trust: rollout.trust.iter().chain(rollout.trust_domains.keys()).cloned().collect(),
+            trust: trusted_names(rollout),
         })
     }
 
@@ -125,6 +125,13 @@ impl ProxyCertificate {
         self.failure = Some(RenewalFailure { issuer, error, attempts: attempts + 1, retry_at });
         self.last.as_ref().map_or(LeafState::Missing, |last| LeafState::Issued(last.leaf.clone()))
     }
+}
+
+/// Backends and trust domains, for people.
+fn trusted_names(rollout: &Rollout) -> Vec<Arc<str>> {
+    let mut backends: Vec<Arc<str>> = rollout.trust.iter().map(|backend| backend.name.clone()).collect();
+    backends.dedup();
+    backends.into_iter().chain(rollout.trust_domains.keys().cloned()).collect()
 }
 
 fn wanted(key: &ProxyKey, view: &View, dataplane: &Proxy) -> Result<Wanted, String> {

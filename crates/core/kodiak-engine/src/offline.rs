@@ -177,7 +177,7 @@ impl Identities for Placeholders {
         }))
     }
 
-    fn roots(&self, _: &str, _: &str) -> Result<Arc<str>, String> {
+    fn roots(&self, _: &str, _: &kodiak_rollout::AppliedBackend) -> Result<Arc<str>, String> {
         Ok(PLACEHOLDER.into())
     }
 

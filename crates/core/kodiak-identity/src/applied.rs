@@ -12,7 +12,7 @@ use kodiak_model::{
     kinds::mesh_identity::{DEFAULT_PATH_ON_KUBERNETES, DEFAULT_PATH_ON_UNIVERSAL, FUNCTIONS},
     labels, spiffe,
 };
-use kodiak_rollout::{AppliedIdentity, AppliedProvider, Issuers, Rollout};
+use kodiak_rollout::{AppliedBackend, AppliedIdentity, AppliedProvider, Issuers, Rollout};
 use kodiak_rules::Proxy;
 
 use crate::vouched::unvouched_labels;
@@ -23,7 +23,7 @@ pub(crate) const SERVICE_ACCOUNT: &str = "k8s.kuma.io/service-account";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Issuer<'a> {
     /// Backend of the mesh.
-    Backend(&'a Arc<str>),
+    Backend(&'a AppliedBackend),
     Identity {
         identity: &'a Arc<AppliedIdentity>,
         provider: &'a AppliedProvider,

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use kodiak_model::LabelSelector;
 use serde::{Deserialize, Serialize};
 
+use crate::AppliedBackend;
+
 /// Issuers of a step. A proxy gets its certificate from the MeshIdentity that selects it, else from the backend.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Issuers {
     /// Backend of the mesh.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub signer: Option<Arc<str>>,
+    pub signer: Option<AppliedBackend>,
     /// By name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub identities: Vec<Arc<AppliedIdentity>>,
@@ -71,7 +73,7 @@ impl Issuers {
 
     /// Whether one has this name, as DataplaneInsights show it: a backend, or the KRI of a MeshIdentity.
     pub fn has(&self, name: &str) -> bool {
-        self.signer.as_deref() == Some(name) || self.identities.iter().any(|identity| *identity.kri == *name)
+        self.signer.as_ref().is_some_and(|signer| *signer.name == *name) || self.identities.iter().any(|identity| *identity.kri == *name)
     }
 
     /// Whether a change to `other` neither alters which proxies have a certificate nor which SPIFFE IDs they have.

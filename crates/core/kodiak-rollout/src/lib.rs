@@ -14,9 +14,10 @@
 //! | off | strict | servers accept both, clients use mTLS, servers accept mTLS only |
 //! | off | permissive | servers accept both, clients use mTLS, a MeshTLS may make servers strict |
 //! | strict | off | servers accept both, clients use plain text, servers accept plain text only |
-//! | CA A | CA B | all trust A and B, certificates of B, all trust B |
+//! | CA A | CA B, also as new content of the same backend | all trust A and B, certificates of B, all trust B |
 //! | identity A | identity B | all trust the CAs of both, clients expect the SPIFFE IDs of both, certificates of B, clients expect B, all trust the CA of B |
 
+mod backend;
 mod compatible;
 mod inbound;
 mod issuers;
@@ -29,11 +30,12 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use kodiak_model::{
     InboundTls,
-    kinds::mesh::{Mesh, MtlsMode},
+    kinds::mesh::{Mesh, MtlsBackend, MtlsMode},
 };
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
+pub use backend::AppliedBackend;
 pub use inbound::CertificateSource;
 pub use issuers::{AppliedIdentity, AppliedProvider, Issuers, Selector};
 pub use record::{RolloutRecord, WayBack};
@@ -62,7 +64,7 @@ pub struct Rollout {
     pub other_issuers: Option<Issuers>,
     /// Backends whose CAs are trusted, in the order of the mesh.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub trust: Vec<Arc<str>>,
+    pub trust: Vec<AppliedBackend>,
     /// CAs that are trusted beside those of backends.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub trust_domains: TrustDomains,
@@ -77,7 +79,7 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-/// MeshIdentities and MeshTrusts of a mesh that take part in its rollout.
+/// MeshIdentities, MeshTrusts and CAs of backends of a mesh that take part in its rollout.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DesiredIdentities {
@@ -89,6 +91,9 @@ pub struct DesiredIdentities {
     /// For people: faults of MeshTrusts that are stored and not trusted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ignored: Vec<Arc<str>>,
+    /// Fingerprints of the CAs of `provided` backends, by name, as they were usable last.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub backends: BTreeMap<Arc<str>, Arc<str>>,
 }
 
 impl DesiredIdentities {
@@ -120,12 +125,16 @@ pub enum Phase {
 impl Rollout {
     /// Last step, for the settings of the mesh.
     pub fn target(mesh: &Mesh, desired: &DesiredIdentities) -> Self {
-        let DesiredIdentities { identities, trust_domains, ignored: _ } = desired.clone();
+        let DesiredIdentities { identities, trust_domains, backends: cas, ignored: _ } = desired.clone();
         let enabled = mesh.enabled_backend();
-        let signer = enabled.map(|backend| backend.name.as_str().into());
+        let applied = |backend: &MtlsBackend| {
+            let name: Arc<str> = backend.name.as_str().into();
+            AppliedBackend { ca: cas.get(&name).cloned(), name }
+        };
+        let signer = enabled.map(applied);
         let backends = mesh.mtls.iter().filter(|_| enabled.is_some()).flat_map(|mtls| &mtls.backends);
         let issuers = Issuers { signer, identities };
-        let accept = match enabled.map(kodiak_model::kinds::mesh::MtlsBackend::mode) {
+        let accept = match enabled.map(MtlsBackend::mode) {
             _ if issuers.is_empty() => InboundTls::Plaintext,
             Some(MtlsMode::Permissive) => InboundTls::Permissive,
             Some(MtlsMode::Strict) | None => InboundTls::Strict,
@@ -136,7 +145,7 @@ impl Rollout {
             call: !issuers.is_empty(),
             issuers,
             other_issuers: None,
-            trust: backends.map(|backend| backend.name.as_str().into()).collect(),
+            trust: backends.map(applied).collect(),
             trust_domains,
             repeat: 0,
         }
@@ -167,6 +176,7 @@ impl Rollout {
         }
         words.extend(signer.as_ref().map(|signer| format!("signer={signer}")));
         if !trust.is_empty() {
+            let trust: Vec<String> = trust.iter().map(ToString::to_string).collect();
             words.push(format!("trust={}", trust.join(",")));
         }
         if !identities.is_empty() {
@@ -192,6 +202,9 @@ impl Rollout {
     pub fn next(&self, target: &Self, loses: bool) -> Option<(Phase, Self)> {
         if self.is_same_step(target) {
             return None;
+        }
+        if let Some(step) = self.with_fingerprints_of(target) {
+            return Some((Phase::Trust, step));
         }
         let mut step = Self { repeat: 0, ..self.clone() };
         let phase = if self.issuers.is_empty() && self.other_issuers.is_none() && !target.issuers.is_empty() {
@@ -273,8 +286,27 @@ impl Rollout {
         self.all_issuers().any(|issuers| issuers.is_same_to_clients(&target.issuers))
     }
 
+    /// A step of an earlier version names backends without their CAs, which are those that the target has. `None` if nothing
+    /// is missing.
+    fn with_fingerprints_of(&self, target: &Self) -> Option<Self> {
+        let known = |missing: &AppliedBackend| {
+            let mut all = target.trust.iter().chain(&target.issuers.signer);
+            all.find(|found| missing.ca.is_none() && found.name == missing.name && found.ca.is_some()).cloned()
+        };
+        let mut step = self.clone();
+        let others = step.other_issuers.iter_mut().filter_map(|issuers| issuers.signer.as_mut());
+        let signers = step.issuers.signer.iter_mut().chain(others);
+        for backend in signers.chain(&mut step.trust) {
+            if let Some(found) = known(backend) {
+                *backend = found;
+            }
+        }
+        step.trust.dedup();
+        (step != *self).then_some(step)
+    }
+
     /// Trust in the CAs of this step and of the target. `None` if nothing is missing.
-    fn with_trust_of(&self, target: &Self) -> Option<(Vec<Arc<str>>, TrustDomains)> {
+    fn with_trust_of(&self, target: &Self) -> Option<(Vec<AppliedBackend>, TrustDomains)> {
         let (mut trust, mut domains) = (self.trust.clone(), self.trust_domains.clone());
         trust.extend(target.trust.iter().filter(|wanted| !self.trust.contains(wanted)).cloned());
         for (domain, cas) in &target.trust_domains {

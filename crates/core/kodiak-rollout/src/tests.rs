@@ -41,7 +41,7 @@ fn desired(identities: &[Arc<AppliedIdentity>]) -> DesiredIdentities {
     DesiredIdentities {
         identities: identities.to_vec(),
         trust_domains: domains.map(trust).collect(),
-        ..Default::default()
+        ..DesiredIdentities::default()
     }
 }
 
@@ -58,7 +58,7 @@ fn certificate(issuers: &Issuers, labels: &[&str]) -> Option<(Arc<str>, Arc<str>
     let best = issuing.max_by_key(|each| (each.selector.0.len(), std::cmp::Reverse(each.name.clone())));
     match (best, &issuers.signer) {
         (Some(best), _) => Some((best.trust_domain.clone(), format!("{}-ca", best.trust_domain).into())),
-        (None, Some(signer)) => Some(("mesh".into(), signer.clone())),
+        (None, Some(signer)) => Some(("mesh".into(), signer.to_string().into())),
         (None, None) => None,
     }
 }
@@ -77,7 +77,7 @@ fn expected(step: &Rollout, server: &[&str]) -> Vec<Arc<str>> {
 
 fn trusts(step: &Rollout, (domain, ca): &(Arc<str>, Arc<str>)) -> bool {
     let in_domain = step.trust_domains.get(domain).is_some_and(|cas| cas.contains(ca));
-    if **domain == *"mesh" { step.trust.contains(ca) } else { in_domain }
+    if **domain == *"mesh" { step.trust.iter().any(|backend| *backend.to_string() == **ca) } else { in_domain }
 }
 
 /// Connections that inbounds of a server accept, with each mode that a policy may set.
@@ -147,6 +147,11 @@ fn path(from: &Rollout, to: &Rollout) -> Vec<String> {
     tokens
 }
 
+/// The CA of a backend has this content.
+fn with_content(backend: &str, content: &str, desired: DesiredIdentities) -> DesiredIdentities {
+    DesiredIdentities { backends: [(backend.into(), content.repeat(64).into())].into(), ..desired }
+}
+
 fn targets() -> Vec<Rollout> {
     let old = identity("old", "*", "old.domain", true);
     let new = identity("new", "*", "new.domain", true);
@@ -173,7 +178,12 @@ fn targets() -> Vec<Rollout> {
         targets.push(with_identities("a", "STRICT", &["a"], &desired(&set)));
         targets.push(with_identities("", "STRICT", &[], &desired(&set)));
     }
-    targets.push(with_identities("a", "PERMISSIVE", &["a"], &desired(&[old])));
+    targets.push(with_identities("a", "PERMISSIVE", &["a"], &desired(&[old.clone()])));
+    // New content of the CA of one backend, alone and beside a MeshIdentity.
+    for content in ["1", "2"] {
+        targets.push(with_identities("p", "STRICT", &["p"], &with_content("p", content, desired(&[]))));
+        targets.push(with_identities("p", "STRICT", &["p"], &with_content("p", content, desired(&[old.clone()]))));
+    }
     targets
 }
 
@@ -411,4 +421,31 @@ fn record_is_read_as_a_step_and_from_a_step_of_an_older_version() {
     let older: RolloutRecord = serde_json::from_str(&serde_json::to_string(&step).unwrap()).unwrap();
     assert_eq!(older, RolloutRecord { step, ..RolloutRecord::default() });
     assert!(older.way_back(&off(), |_| false).is_none(), "it is unknown where proxies are");
+}
+
+#[test]
+fn new_content_of_a_ca_is_trusted_before_it_signs() {
+    let of =
+        |content| with_identities("p", "STRICT", &["p"], &with_content("p", content, DesiredIdentities::default()));
+    assert_eq!(
+        path(&of("1"), &of("2")),
+        [
+            "accept=mtls call=mtls signer=p@11111111 trust=p@11111111,p@22222222",
+            "accept=mtls call=mtls signer=p@22222222 trust=p@11111111,p@22222222",
+            "accept=mtls call=mtls signer=p@22222222 trust=p@22222222",
+        ]
+    );
+}
+
+#[test]
+fn stored_step_of_an_older_version_gets_the_cas_of_its_backends_in_one_step() {
+    let stored = json!({ "accept": "mtls", "call": true, "signer": "p", "trust": ["p", "a"] });
+    let stored: Rollout = serde_json::from_value(stored).unwrap();
+    let known = with_content("p", "1", DesiredIdentities::default());
+    let target = with_identities("p", "STRICT", &["p", "a"], &known);
+    let (_, next) = stored.next(&target, false).unwrap();
+    assert_eq!(next, target);
+    let read: Rollout = serde_json::from_value(serde_json::to_value(&next).unwrap()).unwrap();
+    assert_eq!(read, next, "a record of this version has the fingerprint");
+    assert_eq!(next.next(&target, false), None);
 }

@@ -7,13 +7,14 @@ use std::{
 };
 
 use jiff::Timestamp;
-use kodiak_catalog::{CaSources, FileSources, ca_sources, load_source};
+use kodiak_catalog::{CaSources, FileSources, ca_in_use, ca_sources, load_source};
 use kodiak_crypto::CaPair;
 use kodiak_model::{
     ResourceKey,
     data_source::DataSource,
     kinds::mesh::{MtlsBackend, parse_period},
 };
+use kodiak_rollout::AppliedBackend;
 use kodiak_store::{Record, Snapshot};
 
 use crate::{MeshCas, hash, period::DEFAULT_LIFETIME, with_causes};
@@ -29,15 +30,19 @@ pub(crate) struct Issuer {
     pub(crate) intermediates: Arc<str>,
     /// Lifetime of its certificates.
     pub(crate) lifetime: Duration,
+    /// Of its certificates.
+    fingerprint: Arc<str>,
     /// Hash of certificate and key as they were read.
     content: u128,
 }
 
-/// By mesh and backend.
 #[derive(Default)]
 pub(crate) struct Cache {
-    readable: BTreeMap<(Arc<str>, Arc<str>), Cached>,
-    /// Of CAs that could be read before: their certificates may be in use.
+    /// By mesh and backend.
+    named: BTreeMap<(Arc<str>, Arc<str>), Cached>,
+    /// Copies of CAs that a backend had, by mesh, fingerprint and lifetime of leaves.
+    copies: BTreeMap<(Arc<str>, Arc<str>, Duration), Arc<Issuer>>,
+    /// By mesh and backend, of CAs that could be read before: their certificates may be in use.
     roots: BTreeMap<(Arc<str>, Arc<str>), KnownRoots>,
 }
 
@@ -76,7 +81,7 @@ pub struct CaLife {
 
 impl Cache {
     pub(crate) fn lives(&self) -> Vec<CaLife> {
-        let lives = self.readable.iter().map(|((mesh, backend), cached)| CaLife {
+        let lives = self.named.iter().map(|((mesh, backend), cached)| CaLife {
             mesh: mesh.clone(),
             backend: backend.clone(),
             not_before: cached.issuer.ca.not_before(),
@@ -88,7 +93,8 @@ impl Cache {
     /// Drops the keys of deleted meshes.
     pub(crate) fn forget_missing(&mut self, snapshot: &Snapshot) {
         let exists = |mesh: &str| snapshot.get(&ResourceKey::global("Mesh", mesh)).is_some();
-        self.readable.retain(|(mesh, _), _| exists(mesh));
+        self.named.retain(|(mesh, _), _| exists(mesh));
+        self.copies.retain(|(mesh, _, _), _| exists(mesh));
         self.roots.retain(|(mesh, _), _| exists(mesh));
     }
 }
@@ -97,7 +103,8 @@ impl Issuer {
     pub(crate) fn of_identity(ca: CaPair, lifetime: Duration) -> Self {
         let roots = ca.roots_pem().into();
         let intermediates = ca.intermediates_pem().into();
-        Self { ca, roots, intermediates, lifetime, content: 0 }
+        let fingerprint = ca.bundle_fingerprint().into();
+        Self { ca, roots, intermediates, lifetime, fingerprint, content: 0 }
     }
 
     pub(crate) fn check_alive(&self, now: Timestamp) -> Result<(), String> {
@@ -112,27 +119,82 @@ impl Issuer {
     }
 }
 
-/// The CA of a backend of a mesh, or an error that says what to do.
+/// The CA of a backend of a mesh, or an error that says what to do. While its sources have other content than the step of
+/// the mesh asks for, or a pair that does not match, the copy of the CA that was usable last.
 pub(crate) fn of_backend(
     mesh_cas: &MeshCas,
     snapshot: &Snapshot,
     mesh: &str,
-    backend: &str,
+    backend: &AppliedBackend,
 ) -> Result<Arc<Issuer>, String> {
+    let AppliedBackend { name, ca } = backend;
+    let named = of_name(mesh_cas, snapshot, mesh, name);
+    let Some(ca) = ca else { return named };
+    if let Some(issuer) = named.as_ref().ok().filter(|issuer| issuer.fingerprint == *ca) {
+        return Ok(issuer.clone());
+    }
+    let lifetime = snapshot.world().mesh(mesh).and_then(|spec| {
+        let mut backends = spec.mtls.iter().flat_map(|mtls| &mtls.backends);
+        backends.find(|backend| *backend.name == **name).map(lifetime)
+    });
+    let key = (Arc::from(mesh), ca.clone(), lifetime.unwrap_or(DEFAULT_LIFETIME));
+    if let Some(known) = mesh_cas.made().mesh_cas.copies.get(&key) {
+        return Ok(known.clone());
+    }
+    let copy = copy(snapshot, mesh, ca).and_then(|text| CaPair::from_pem(&text, &text).ok());
+    let copy =
+        copy.filter(|copy| copy.bundle_fingerprint() == **ca).ok_or_else(|| replaced(mesh, name, named.err()))?;
+    let issuer = Arc::new(Issuer { intermediates: Arc::default(), ..Issuer::of_identity(copy, key.2) });
+    mesh_cas.made().mesh_cas.copies.insert(key, issuer.clone());
+    Ok(issuer)
+}
+
+/// Root certificates (PEM) of a backend of a mesh. Those of a copy are there also when its key is not, which was in a file.
+pub(crate) fn roots(
+    mesh_cas: &MeshCas,
+    snapshot: &Snapshot,
+    mesh: &str,
+    backend: &AppliedBackend,
+) -> Result<Arc<str>, String> {
+    let named = of_name(mesh_cas, snapshot, mesh, &backend.name);
+    let Some(ca) = &backend.ca else {
+        let known = |error| known_roots(mesh_cas, snapshot, mesh, &backend.name).ok_or(error);
+        return named.map(|issuer| issuer.roots.clone()).or_else(known);
+    };
+    if let Some(issuer) = named.as_ref().ok().filter(|issuer| issuer.fingerprint == *ca) {
+        return Ok(issuer.roots.clone());
+    }
+    let copied = copy(snapshot, mesh, ca).and_then(|text| kodiak_crypto::certificates(&text).ok());
+    let pems = copied.ok_or_else(|| replaced(mesh, &backend.name, named.err()))?;
+    Ok(pems.iter().map(|der| kodiak_crypto::certificate_pem(der)).collect::<String>().into())
+}
+
+/// Copy of a CA that a step names.
+fn copy(snapshot: &Snapshot, mesh: &str, ca: &str) -> Option<Vec<u8>> {
+    snapshot.world().secret(&ResourceKey::in_mesh("Secret", mesh, &ca_in_use(ca)))
+}
+
+fn replaced(mesh: &str, backend: &str, error: Option<String>) -> String {
+    let text = "its CA was replaced before all proxies trust the new one; restore it until they do";
+    error.unwrap_or_else(|| unusable(mesh, backend, text))
+}
+
+/// The CA that the sources of a backend have now.
+fn of_name(mesh_cas: &MeshCas, snapshot: &Snapshot, mesh: &str, backend: &str) -> Result<Arc<Issuer>, String> {
     let record = snapshot
         .get(&ResourceKey::global("Mesh", mesh))
         .ok_or_else(|| format!("mesh {mesh:?} does not exist; apply it first"))?;
     let key = (Arc::from(mesh), Arc::from(backend));
     let before = {
         let made = mesh_cas.made();
-        let cached = made.mesh_cas.readable.get(&key);
+        let cached = made.mesh_cas.named.get(&key);
         if let Some(cached) = cached.filter(|cached| cached.is_current(snapshot, &mesh_cas.files, record)) {
             return Ok(cached.issuer.clone());
         }
         cached.map(|cached| (cached.backend.clone(), cached.issuer.clone()))
     };
     let read = read(snapshot, &mesh_cas.files, record, backend, before.as_ref());
-    let Cache { readable: cache, roots } = &mut mesh_cas.made().mesh_cas;
+    let Cache { named: cache, roots, .. } = &mut mesh_cas.made().mesh_cas;
     match read {
         Ok(cached) => {
             let issuer = cached.issuer.clone();
@@ -147,19 +209,12 @@ pub(crate) fn of_backend(
     }
 }
 
-/// Root certificates of a backend. While it cannot be read, those that it had.
-pub(crate) fn roots_of_backend(
-    mesh_cas: &MeshCas,
-    snapshot: &Snapshot,
-    mesh: &str,
-    backend: &str,
-) -> Result<Arc<str>, String> {
-    of_backend(mesh_cas, snapshot, mesh, backend).map(|issuer| issuer.roots.clone()).or_else(|error| {
-        let created = snapshot.get(&ResourceKey::global("Mesh", mesh)).map(|mesh| mesh.created);
-        let made = mesh_cas.made();
-        let known = made.mesh_cas.roots.get(&(Arc::from(mesh), Arc::from(backend)));
-        known.filter(|known| Some(known.created) == created).map(|known| known.roots.clone()).ok_or(error)
-    })
+/// Root certificates that a backend had, while it cannot be read.
+fn known_roots(mesh_cas: &MeshCas, snapshot: &Snapshot, mesh: &str, backend: &str) -> Option<Arc<str>> {
+    let created = snapshot.get(&ResourceKey::global("Mesh", mesh))?.created;
+    let made = mesh_cas.made();
+    let known = made.mesh_cas.roots.get(&(Arc::from(mesh), Arc::from(backend)))?;
+    (known.created == created).then(|| known.roots.clone())
 }
 
 pub(crate) fn unusable(mesh: &str, backend: &str, error: &str) -> String {
@@ -203,9 +258,8 @@ fn read(
         same.clone()
     } else {
         let ca = CaPair::from_pem(&cert, &key).map_err(|error| with_causes(&error))?;
-        let roots = ca.roots_pem().into();
         // All certificates of a backend are trusted roots.
-        Arc::new(Issuer { ca, roots, intermediates: Arc::default(), lifetime, content })
+        Arc::new(Issuer { intermediates: Arc::default(), content, ..Issuer::of_identity(ca, lifetime) })
     };
     Ok(Cached { backend, mesh_revision: record.revision, sources, stamps, issuer })
 }

@@ -67,7 +67,7 @@ pub(crate) fn leaf(
     let issuer = match issuer {
         LeafIssuer::Backend(backend) => {
             let issuer = issuer::of_backend(mesh_cas, snapshot, &proxy.mesh, backend)?;
-            issuer.check_alive(now).map_err(|error| issuer::unusable(&proxy.mesh, backend, &error))?;
+            issuer.check_alive(now).map_err(|error| issuer::unusable(&proxy.mesh, &backend.name, &error))?;
             issuer
         }
         LeafIssuer::Identity { kri, ca, seconds } => {

@@ -25,6 +25,7 @@ use jiff::Timestamp;
 use kodiak_catalog::FileSources;
 use kodiak_engine::{Identities, Leaf, LeafRequest};
 use kodiak_model::{ProxyKey, kinds::mesh_external_service::Source};
+use kodiak_rollout::AppliedBackend;
 use kodiak_store::Store;
 use kodiak_xds::input::AdminCertificate;
 
@@ -87,8 +88,8 @@ impl Identities for MeshCas {
         leaves::leaf(self, &self.store.snapshot(), request, now)
     }
 
-    fn roots(&self, mesh: &str, backend: &str) -> Result<Arc<str>, String> {
-        issuer::roots_of_backend(self, &self.store.snapshot(), mesh, backend)
+    fn roots(&self, mesh: &str, backend: &AppliedBackend) -> Result<Arc<str>, String> {
+        issuer::roots(self, &self.store.snapshot(), mesh, backend)
     }
 
     fn source(&self, mesh: &str, source: &Source) -> Result<Arc<str>, String> {

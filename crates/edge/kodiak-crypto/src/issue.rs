@@ -123,6 +123,12 @@ impl CaPair {
         fingerprint(self.certificate())
     }
 
+    /// SHA-256 of all certificates, in hex. It never equals the fingerprint of a single one.
+    pub fn bundle_fingerprint(&self) -> String {
+        let certificates = self.certificates.iter().map(AsRef::as_ref);
+        fingerprint(&[b"CA bundle".as_slice()].into_iter().chain(certificates).collect::<Vec<_>>().concat())
+    }
+
     /// Whether the certificate that signs is a root of its own.
     pub fn is_self_signed(&self) -> bool {
         X509Certificate::from_der(self.certificate()).is_ok_and(|(_, ca)| is_issued_by(&ca, &ca))

@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
 
-use kodiak_crypto::{CaKeyType, RootCaParams, RsaBits, root_ca};
+use kodiak_crypto::{CaKeyType, CaPair, KeyPair, RootCaParams, RsaBits, root_ca};
 use serde_json::json;
 
-use crate::harness::{Load, MESH, Mesh, Mtls, Service, Setup, Sidecar, eventually, expect};
+use crate::harness::{Kept, Load, MESH, Mesh, Mtls, Service, Setup, Sidecar, eventually, expect};
 
 const DAY: Duration = Duration::from_hours(24);
 const PROXIES: [&str; 2] = ["client", "backend-1"];
@@ -116,6 +116,69 @@ async fn switches_to_a_provided_ca_under_load() {
     let Some(bed) = bed else { return };
     bed.mesh.until_acknowledged(&PROXIES, "accept=mtls call=mtls signer=ca-1 trust=ca-1").await;
     let load = Load::on(&bed.client);
+    let pair = own_ca();
+    let name = applied(&pair);
+    let (cert, key) = (files.path().join("own.crt"), files.path().join("own.key"));
+    std::fs::write(&cert, &pair.cert_pem).unwrap();
+    std::fs::write(&key, pair.key_pem.expose()).unwrap();
+    let own = json!({
+        "name": "own", "type": "provided", "conf": { "cert": { "file": cert }, "key": { "file": key } },
+    });
+    bed.change(Mtls::Strict(vec![own.clone(), Mtls::builtin("ca-1")])).await;
+    bed.mesh.until_acknowledged(&PROXIES, &format!("accept=mtls call=mtls signer={name} trust={name},ca-1")).await;
+    bed.change(Mtls::Strict(vec![own])).await;
+    bed.mesh.until_acknowledged(&PROXIES, &format!("accept=mtls call=mtls signer={name} trust={name}")).await;
+    load.go_on(150).await;
+    load.end().await;
+    assert_eq!(bed.mesh.insight("client").await["mTLS"]["issuedBackend"], "own");
+}
+
+/// New content of both Secrets of a `provided` backend: the certificate first, then the key, and the other way round.
+/// The pair between does not match and is never used; then all trust the new CA before anybody presents its certificates.
+#[tokio::test(flavor = "multi_thread")]
+async fn replaces_both_secrets_of_a_provided_ca_under_load() {
+    let Some(bed) = Bed::start(Mtls::Off).await else { return };
+    let own = json!({
+        "name": "own", "type": "provided", "conf": { "cert": { "secret": "own-cert" }, "key": { "secret": "own-key" } },
+    });
+    let write = async |half: Half, pair: &KeyPair| match half {
+        Half::Certificate => bed.mesh.secret("own-cert", &pair.cert_pem).await,
+        Half::Key => bed.mesh.secret("own-key", pair.key_pem.expose()).await,
+    };
+    let only = |name: &str| format!("accept=mtls call=mtls signer={name} trust={name}");
+    let mut last = own_ca();
+    write(Half::Certificate, &last).await;
+    write(Half::Key, &last).await;
+    bed.mesh.set(Mtls::Strict(vec![own])).await;
+    bed.mesh.until_acknowledged(&PROXIES, &only(&applied(&last))).await;
+    let load = Load::on(&bed.client);
+    let mut kept = Kept::open([bed.client.outbound_tcp()]).await;
+    for halves in [[Half::Certificate, Half::Key], [Half::Key, Half::Certificate]] {
+        let next = own_ca();
+        let before = (leaves(&bed.client).await.unwrap(), trusted_cas(&bed.client).await);
+        write(halves[0], &next).await;
+        load.go_on(100).await;
+        let now = (leaves(&bed.client).await.unwrap(), trusted_cas(&bed.client).await);
+        assert_eq!(now, before, "half of a pair is not used");
+        write(halves[1], &next).await;
+        bed.mesh.until_acknowledged(&PROXIES, &only(&applied(&next))).await;
+        load.go_on(100).await;
+        kept.check("the CA was replaced").await;
+        let now = (leaves(&bed.client).await.unwrap(), trusted_cas(&bed.client).await);
+        assert!(now.0.is_disjoint(&before.0) && now.1 != before.1, "{now:?} {before:?}");
+        last = next;
+    }
+    assert_eq!(bed.mesh.acknowledged("client").await, only(&applied(&last)));
+    load.end().await;
+}
+
+#[derive(Clone, Copy)]
+enum Half {
+    Certificate,
+    Key,
+}
+
+fn own_ca() -> KeyPair {
     let uri = format!("spiffe://{MESH}");
     let params = RootCaParams {
         common_name: "our own",
@@ -124,20 +187,13 @@ async fn switches_to_a_provided_ca_under_load() {
         uri_san: Some(&uri),
         now: jiff::Timestamp::now(),
     };
-    let pair = root_ca(&params).unwrap();
-    let (cert, key) = (files.path().join("own.crt"), files.path().join("own.key"));
-    std::fs::write(&cert, &pair.cert_pem).unwrap();
-    std::fs::write(&key, pair.key_pem.expose()).unwrap();
-    let own = json!({
-        "name": "own", "type": "provided", "conf": { "cert": { "file": cert }, "key": { "file": key } },
-    });
-    bed.change(Mtls::Strict(vec![own.clone(), Mtls::builtin("ca-1")])).await;
-    bed.mesh.until_acknowledged(&PROXIES, "accept=mtls call=mtls signer=own trust=own,ca-1").await;
-    bed.change(Mtls::Strict(vec![own])).await;
-    bed.mesh.until_acknowledged(&PROXIES, "accept=mtls call=mtls signer=own trust=own").await;
-    load.go_on(150).await;
-    load.end().await;
-    assert_eq!(bed.mesh.insight("client").await["mTLS"]["issuedBackend"], "own");
+    root_ca(&params).unwrap()
+}
+
+/// The backend `own` with this CA, as steps name it.
+fn applied(pair: &KeyPair) -> String {
+    let ca = CaPair::from_pem(pair.cert_pem.as_bytes(), pair.key_pem.expose().as_bytes()).unwrap();
+    format!("own@{}", &ca.bundle_fingerprint()[..8])
 }
 
 /// TLS connections of this inbound; `None` without TLS.

@@ -163,7 +163,7 @@ impl ProxyIdentity {
             connected,
             certificate,
             wanted: wanted.map(|wanted| match wanted {
-                Issuer::Backend(backend) => backend.clone(),
+                Issuer::Backend(backend) => backend.name.clone(),
                 Issuer::Identity { identity, .. } => identity.kri.clone(),
             }),
             progress,
@@ -177,7 +177,7 @@ impl ProxyIdentity {
 fn is_issued_by(certificate: &MtlsInsight, wanted: &Issuer<'_>) -> bool {
     let MtlsInsight { issued_backend, spiffe_id: issued_id, .. } = certificate;
     match wanted {
-        Issuer::Backend(backend) => *issued_backend == ***backend,
+        Issuer::Backend(backend) => *issued_backend == *backend.name,
         Issuer::Identity { identity, spiffe_id, .. } => {
             *issued_backend == *identity.kri && (issued_id.is_empty() || issued_id == spiffe_id)
         }

@@ -1,5 +1,6 @@
 //! A mesh in a store, and a reader of certificates.
 
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use jiff::Timestamp;
 use kodiak_ca::MeshCas;
 use kodiak_catalog::{Catalog, CatalogSettings, FileSources, Rights, Target};
@@ -45,6 +46,11 @@ impl Bed {
     pub(crate) async fn put_mesh(&self, enabled: &str, backends: Value) {
         let mtls = json!({ "enabledBackend": enabled, "backends": backends });
         self.put(&kinds::mesh::KIND, "", "demo", json!({ "skipCreatingInitialPolicies": ["*"], "mtls": mtls })).await;
+    }
+
+    pub(crate) async fn put_secret(&self, name: &str, data: &str) {
+        let data = BASE64_STANDARD.encode(data);
+        self.put(&kinds::secret::KIND, "demo", name, json!({ "data": data })).await;
     }
 
     /// Bypasses all checks, so that the mesh may be created later.

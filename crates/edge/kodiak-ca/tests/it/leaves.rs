@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use kodiak_ca::MeshCas;
-use kodiak_catalog::{FileSources, Target};
-use kodiak_crypto::{certificates, check_ca_pair, server_config};
+use kodiak_catalog::{FileSources, IdentityCa, Target};
+use kodiak_crypto::{CaPair, KeyPair, certificates, check_ca_pair, server_config};
 use kodiak_engine::{Identities as _, Leaf, LeafIssuer, LeafRequest};
 use kodiak_model::{ProxyKey, kinds};
+use kodiak_rollout::AppliedBackend;
 use serde_json::json;
 
 use crate::bed::{Bed, content_of, issuer};
@@ -122,7 +123,7 @@ async fn other_proxies_names_and_cas_have_other_leaves() {
             assert!(one.identity.key != other.identity.key, "two identities have one key: {index}");
         }
     }
-    let (first, second) = (bed.mesh_cas.roots("demo", "ca-1"), bed.mesh_cas.roots("demo", "ca-2"));
+    let (first, second) = (bed.mesh_cas.roots("demo", &"ca-1".into()), bed.mesh_cas.roots("demo", &"ca-2".into()));
     assert!(first.unwrap() != second.unwrap());
 }
 
@@ -186,7 +187,7 @@ async fn roots_are_certificates_without_the_key() {
     let cert = format!("{}{}{}", one.cert_pem, one.key_pem.expose(), two.cert_pem);
     let conf = json!({ "cert": { "inlineString": cert }, "key": { "inlineString": one.key_pem.expose() } });
     bed.put_mesh("ca-1", json!([{ "name": "ca-1", "type": "provided", "conf": conf }])).await;
-    let roots = bed.mesh_cas.roots("demo", "ca-1").unwrap();
+    let roots = bed.mesh_cas.roots("demo", &"ca-1".into()).unwrap();
     assert!(!roots.contains("PRIVATE KEY"));
     assert_eq!(certificates(roots.as_bytes()).unwrap().len(), 2);
     assert!(check_ca_pair(roots.as_bytes(), one.key_pem.expose().as_bytes(), Timestamp::now()).is_empty());
@@ -236,13 +237,49 @@ async fn unlisted_backend_signs_until_the_last_step_of_disabling_mtls() {
     assert!(error.contains("it is not listed; add it to mtls.backends"), "{error}");
 }
 
+/// While the two Secrets of a CA are replaced, one after the other.
+#[tokio::test]
+async fn copy_of_a_ca_signs_while_its_secrets_have_other_content() {
+    let bed = new_bed().await;
+    let (one, two) = (issuer("one"), issuer("two"));
+    bed.put_mesh("", json!([])).await;
+    bed.put_secret("cert", &one.cert_pem).await;
+    bed.put_secret("key", one.key_pem.expose()).await;
+    let conf = json!({ "cert": { "secret": "cert" }, "key": { "secret": "key" } });
+    bed.put_mesh("ca-1", json!([{ "name": "ca-1", "type": "provided", "conf": conf }])).await;
+    let of = |pair: &KeyPair| {
+        let ca = CaPair::from_pem(pair.cert_pem.as_bytes(), pair.key_pem.expose().as_bytes()).unwrap();
+        AppliedBackend { name: "ca-1".into(), ca: Some(ca.bundle_fingerprint().into()) }
+    };
+    let ask = |mesh_cas: &MeshCas, backend: AppliedBackend| {
+        let request = LeafRequest { issuer: LeafIssuer::Backend(backend.clone()), ..request("web-1", "ca-1") };
+        Ok::<_, String>((mesh_cas.leaf(&request, soon())?.version, mesh_cas.roots("demo", &backend)?))
+    };
+    let first = ask(&bed.mesh_cas, of(&one)).unwrap();
+    bed.put_secret("cert", &two.cert_pem).await;
+    assert!(ask(&bed.mesh_cas, of(&one)).is_err(), "there is no copy yet");
+    bed.put_secret("cert", &one.cert_pem).await;
+    let fingerprint = of(&one).ca.unwrap();
+    let [cert, key] = [&one.cert_pem, one.key_pem.expose()].map(|pem| pem.as_bytes().to_vec());
+    let copy = bed.catalog.copy_identity_ca("demo", &IdentityCa { cert, key, is_stored: true }, &fingerprint);
+    bed.catalog.store().commit(copy.into()).await.unwrap();
+    for [half, content] in [["cert", &two.cert_pem], ["key", two.key_pem.expose()]] {
+        bed.put_secret(half, content).await;
+        for mesh_cas in [&bed.mesh_cas, &bed.another()] {
+            assert_eq!(ask(mesh_cas, of(&one)).unwrap(), first, "after {half}");
+        }
+    }
+    let second = ask(&bed.mesh_cas, of(&two)).unwrap();
+    assert!(second.0 != first.0 && second.1 != first.1, "what was written is another CA");
+}
+
 #[tokio::test]
 async fn removed_backend_does_not_sign() {
     let bed = bed().await;
     leaf(&bed.mesh_cas, "web-1", soon());
     bed.catalog.delete(Target { kind: &kinds::mesh::KIND, mesh: "", name: "demo" }).await.unwrap();
     bed.mesh_cas.leaf(&request("web-1", "ca-1"), soon()).unwrap_err();
-    bed.mesh_cas.roots("demo", "ca-1").unwrap_err();
+    bed.mesh_cas.roots("demo", &"ca-1".into()).unwrap_err();
 }
 
 #[tokio::test]
@@ -270,8 +307,8 @@ async fn ca_that_cannot_be_read_any_more_stays_trusted() {
     let bed = bed_reading(FileSources::below(folder.path())).await;
     let conf = json!({ "cert": { "file": path("cert") }, "key": { "file": path("key") } });
     bed.put_mesh("ca-1", json!([{ "name": "ca-1", "type": "provided", "conf": conf }])).await;
-    let roots = bed.mesh_cas.roots("demo", "ca-1").unwrap();
+    let roots = bed.mesh_cas.roots("demo", &"ca-1".into()).unwrap();
     std::fs::remove_file(path("key")).unwrap();
     bed.mesh_cas.leaf(&request("web-1", "ca-1"), soon()).unwrap_err();
-    assert_eq!(bed.mesh_cas.roots("demo", "ca-1").unwrap(), roots, "certificates of it are in use");
+    assert_eq!(bed.mesh_cas.roots("demo", &"ca-1".into()).unwrap(), roots, "certificates of it are in use");
 }

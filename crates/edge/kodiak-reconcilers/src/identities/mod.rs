@@ -1,11 +1,12 @@
-//! Reconciler of MeshIdentities: generates CAs, creates MeshTrusts, writes conditions, and records which MeshIdentities and
-//! CAs take part in the rollout of their mesh (`document::IDENTITIES`). The rollout decides when.
+//! Reconciler of MeshIdentities: generates CAs, creates MeshTrusts, writes conditions, and records which MeshIdentities,
+//! CAs of backends and trusted CAs take part in the rollout of their mesh (`document::IDENTITIES`). The rollout decides when.
 //!
 //! **Invariant:** a CA whose certificates may be in use stays usable and trusted: a copy of it remains until no step of the
 //! rollout names it, and a source that cannot be read does not replace the CA that was read before.
 //! **Invariant:** a fault of one MeshIdentity is a condition of that one: the others of its mesh are reconciled.
 //! **Invariant:** nothing is decided while a record of the mesh cannot be read.
 
+mod backends;
 mod finding;
 mod trust;
 
@@ -16,7 +17,10 @@ use kodiak_catalog::{CA_IN_USE, Catalog, Refusal, ca_in_use};
 use kodiak_identity::Identity;
 use kodiak_model::{
     Condition, ResourceKey,
-    kinds::{mesh::MeshServicesMode, mesh_identity::MeshIdentityStatus},
+    kinds::{
+        mesh::{Mesh, MeshServicesMode},
+        mesh_identity::MeshIdentityStatus,
+    },
 };
 use kodiak_rollout::{AppliedProvider, DesiredIdentities, Issuers, Rollout, RolloutRecord};
 use kodiak_store::{Expect, Leader, Snapshot, StoreError, Transaction, Write};
@@ -28,6 +32,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::{documents, leader::PAUSE};
+use backends::BackendCas;
 use finding::Finding;
 use trust::TrustedCertificates;
 
@@ -71,7 +76,7 @@ pub async fn run(catalog: Catalog, zone: Arc<str>, drain: CancellationToken) -> 
             }
             _ = leadership.changed() => (),
             _ = reread.tick() => {
-                dirty.extend(with_identities(store.snapshot().world()));
+                dirty.extend(with_cas(store.snapshot().world()));
                 due = Some(Instant::now());
                 continue;
             }
@@ -106,10 +111,13 @@ fn affected_mesh(key: &ResourceKey) -> Option<Arc<str>> {
     }
 }
 
-/// Meshes that have, or had, MeshIdentities or MeshTrusts.
-fn with_identities(world: &World) -> BTreeSet<Arc<str>> {
+/// Meshes that have, or had, MeshIdentities or MeshTrusts, and those with backends.
+fn with_cas(world: &World) -> BTreeSet<Arc<str>> {
     let resources = ["MeshIdentity", "MeshTrust"].into_iter().flat_map(|kind| world.list(kind));
-    resources.map(|resource| resource.key.mesh.clone()).collect()
+    let has_backends = |mesh: &Mesh| mesh.mtls.iter().any(|mtls| !mtls.backends.is_empty());
+    let meshes = world.list("Mesh").filter(|mesh| mesh.spec::<Mesh>().is_some_and(|spec| has_backends(&spec)));
+    let meshes = meshes.map(|mesh| mesh.key.name.clone());
+    resources.map(|resource| resource.key.mesh.clone()).chain(meshes).collect()
 }
 
 /// Brings the MeshIdentities of a mesh up to date. What a write changes is seen by the next call, which its change causes.
@@ -117,9 +125,7 @@ async fn reconcile(catalog: &Catalog, leader: &Leader, mesh: &Arc<str>, zone: &s
     let catalog = &catalog.of(leader);
     let snapshot = leader.snapshot();
     let world = snapshot.world();
-    if world.mesh(mesh).is_none() {
-        return Ok(());
-    }
+    let Some(spec) = world.mesh(mesh) else { return Ok(()) };
     let stored = world.get(&document::key(mesh, IDENTITIES));
     let step = world.get(&document::key(mesh, ROLLOUT));
     let Some(before) = stored.map_or(Some(DesiredIdentities::default()), |stored| documents::read(stored)) else {
@@ -136,9 +142,14 @@ async fn reconcile(catalog: &Catalog, leader: &Leader, mesh: &Arc<str>, zone: &s
         before,
         now: Timestamp::now(),
     };
-    let (mut desired, mut conflict) = (DesiredIdentities::default(), None);
-    desired.trust_domains = situation.trusted.domains();
-    desired.ignored.clone_from(&situation.trusted.ignored);
+    let BackendCas { usable: backends, writes } = BackendCas::of(&situation, &spec);
+    if !writes.is_empty() {
+        leader.commit(Transaction(writes)).await?;
+    }
+    let mut conflict = None;
+    let trust_domains = situation.trusted.domains();
+    let ignored = situation.trusted.ignored.clone();
+    let mut desired = DesiredIdentities { trust_domains, backends, ignored, ..DesiredIdentities::default() };
     for resource in world.list_in("MeshIdentity", mesh) {
         let Some(identity) = Identity::of(resource) else { continue };
         let mut finding = finding::of(&situation, resource, &identity).await;
@@ -222,14 +233,17 @@ fn unused_cas<'a>(
     record: Option<&RolloutRecord>,
 ) -> impl Iterator<Item = Write> + use<'a> {
     let target = Issuers { signer: None, identities: desired.identities.clone() };
-    let steps = record.into_iter().flat_map(RolloutRecord::steps).flat_map(Rollout::all_issuers).chain([&target]);
-    let identities = steps.flat_map(|issuers| &issuers.identities);
-    let used: BTreeSet<String> = identities
-        .filter_map(|identity| match identity.provider.as_ref()? {
-            AppliedProvider::Bundled { ca, .. } => Some(ca_in_use(ca)),
-            AppliedProvider::Spire { .. } => None,
-        })
-        .collect();
+    let steps: Vec<&Rollout> = record.into_iter().flat_map(RolloutRecord::steps).collect();
+    let issuers: Vec<&Issuers> = steps.iter().flat_map(|step| step.all_issuers()).chain([&target]).collect();
+    let identities = issuers.iter().flat_map(|issuers| &issuers.identities);
+    let of_identities = identities.filter_map(|identity| match identity.provider.as_ref()? {
+        AppliedProvider::Bundled { ca, .. } => Some(ca),
+        AppliedProvider::Spire { .. } => None,
+    });
+    let backends = steps.iter().flat_map(|step| &step.trust);
+    let backends = backends.chain(issuers.iter().filter_map(|issuers| issuers.signer.as_ref()));
+    let of_backends = backends.filter_map(|backend| backend.ca.as_ref()).chain(desired.backends.values());
+    let used: BTreeSet<String> = of_identities.chain(of_backends).map(|ca| ca_in_use(ca)).collect();
     let copies = world.list_in("Secret", mesh).filter(|secret| secret.key.name.starts_with(CA_IN_USE));
     let unused = copies.filter(move |secret| !used.contains(&*secret.key.name));
     unused.map(|secret| Write::Delete { key: secret.key.clone(), expect: Expect::Version(secret.version) })

@@ -1,7 +1,7 @@
 //! A CA that has expired or cannot be read: proxies get all but what needs it.
 
 use kodiak_model::kinds::mesh_external_service::Source;
-use kodiak_rollout::{DesiredIdentities, Rollout};
+use kodiak_rollout::{AppliedBackend, DesiredIdentities, Rollout};
 use kodiak_xds::input::AdminCertificate;
 use serde_json::json;
 
@@ -22,8 +22,8 @@ impl Identities for Cas {
         }
     }
 
-    fn roots(&self, _: &str, backend: &str) -> Result<Arc<str>, String> {
-        if backend == "unreadable" { Err("its file was removed".to_owned()) } else { Ok(backend.into()) }
+    fn roots(&self, _: &str, backend: &AppliedBackend) -> Result<Arc<str>, String> {
+        if *backend.name == *"unreadable" { Err("its file was removed".to_owned()) } else { Ok(backend.name.clone()) }
     }
 
     fn source(&self, _: &str, _: &Source) -> Result<Arc<str>, String> {

@@ -14,7 +14,7 @@ use kodiak_model::{
 };
 use kodiak_policies::otlp_backends::OtlpBackend;
 use kodiak_reachability::Mode;
-use kodiak_rollout::{DesiredIdentities, Rollout};
+use kodiak_rollout::{AppliedBackend, DesiredIdentities, Rollout};
 use kodiak_rules::{Policy, Proxy};
 use kodiak_services::{
     service_addresses::{AddressAllocator, Ranges},
@@ -389,7 +389,7 @@ impl Identities for Fake {
         }))
     }
 
-    fn roots(&self, mesh: &str, backend: &str) -> Result<Arc<str>, String> {
+    fn roots(&self, mesh: &str, backend: &AppliedBackend) -> Result<Arc<str>, String> {
         Ok(format!("root of {mesh} {backend}\n").into())
     }
 
