@@ -112,8 +112,7 @@ impl Catalog {
         let contents = [cert, key];
         let writes = generated_ca(display_name).into_iter().zip(contents).map(|(name, content)| {
             // A half that is left over does not belong to the new one.
-            let stored = snapshot.get(&ResourceKey::in_mesh("Secret", &identity.mesh, &name));
-            let expect = stored.map_or(Expect::Absent, |stored| Expect::Version(stored.version));
+            let expect = snapshot.expect(&ResourceKey::in_mesh("Secret", &identity.mesh, &name));
             owned(initial::secret(self, &identity.mesh, &name, content.as_bytes(), expect), identity)
         });
         Ok(writes.collect())
