@@ -107,7 +107,7 @@ const ALLOWED: &[(&str, Uses)] = &[
         ]),
     ),
     ("kodiak-listen", Only(&["kodiak-metrics"])),
-    ("kodiak-mads", Only(&["kodiak-model", "kodiak-world", "kodiak-inspection", "kodiak-store"])),
+    ("kodiak-mads", Only(&["kodiak-model", "kodiak-world", "kodiak-inspection", "kodiak-store", "kodiak-listen"])),
     ("kodiak-ads", Only(&["kodiak-envoy", "kodiak-xds-stream", "kodiak-listen"])),
     (
         "kodiak-ca",
@@ -137,6 +137,7 @@ const ALLOWED: &[(&str, Uses)] = &[
             "kodiak-catalog",
             "kodiak-tokens",
             "kodiak-ads",
+            "kodiak-listen",
             "kodiak-metrics",
         ]),
     ),

@@ -5,6 +5,7 @@
 mod apart;
 mod closure;
 mod edges;
+mod expects;
 mod finding;
 mod folders;
 mod length;
@@ -29,7 +30,7 @@ use tree::Tree;
 
 /// Check the rules of the repository that the compiler does not check.
 ///
-/// Dependencies between crates, purity of the core, unsupervised tasks, decoding of specs, file length, module docs, files that are not
+/// Dependencies between crates, purity of the core, unsupervised tasks, decoding of specs, unconditional writes, file length, module docs, files that are not
 /// compiled, white space, tests that never run, links in Markdown, and complete folders of policies and kinds.
 #[derive(clap::Args)]
 pub(crate) struct Args {}
@@ -57,6 +58,7 @@ const RULES: &[Rule] = &[
     skips::check,
     spawns::check,
     specs::check,
+    expects::check,
     links::check,
     folders::check,
 ];

@@ -23,7 +23,7 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use crate::{
-    admin,
+    admin::{AdminInterface, EnvoyAdmin},
     offline::{Offline, metadata},
 };
 
@@ -40,6 +40,7 @@ pub(crate) struct Inspector {
     registry: Registry,
     mesh_cas: MeshCas,
     offline: Offline,
+    admin: EnvoyAdmin,
     quarantine: Quarantine,
     expiries: Expiries,
     absence: AbsenceLimits,
@@ -53,11 +54,12 @@ impl Inspector {
         registry: Registry,
         mesh_cas: MeshCas,
         offline: Offline,
+        admin: EnvoyAdmin,
         quarantine: Quarantine,
     ) -> Self {
         let (turns, expiries) = (Arc::new(Semaphore::new(AT_A_TIME)), Expiries::default());
         let (instance_id, absence) = (instance_id.into(), AbsenceLimits::default());
-        Self { instance_id, store, registry, mesh_cas, offline, quarantine, expiries, absence, turns }
+        Self { instance_id, store, registry, mesh_cas, offline, admin, quarantine, expiries, absence, turns }
     }
 
     /// Issues the certificates of proxies.
@@ -88,20 +90,23 @@ impl Inspector {
         Ok(Config { xds, diff: None })
     }
 
-    async fn ask_envoy(&self, proxy: &ProxyKey, question: AdminQuery) -> Result<Bytes, InspectError> {
+    async fn ask_envoy(&self, proxy: ProxyKey, question: AdminQuery) -> Result<Bytes, InspectError> {
         let stored = self.store.snapshot();
-        let metadata = metadata(stored.world(), proxy).ok_or(InspectError::NeverConnected)?;
-        let dataplane = stored.world().proxy(proxy).map(|proxy| proxy.dataplane.clone()).unwrap_or_default();
+        let metadata = metadata(stored.world(), &proxy).ok_or(InspectError::NeverConnected)?;
+        let peer = self.registry.peer(&proxy).ok_or(InspectError::NotConnected)?.ip();
+        let dataplane = stored.world().proxy(&proxy).map(|proxy| proxy.dataplane.clone()).unwrap_or_default();
         let networking = dataplane.networking.clone().unwrap_or_default();
         let host = Some(networking.advertised_address).filter(|address| !address.is_empty());
         let host = host.unwrap_or(networking.address);
-        let client = self.mesh_cas.admin_client().map_err(InspectError::Unreachable)?;
+        let client = self.mesh_cas.admin_client().map_err(InspectError::Broken)?;
         let port = admin_port(&metadata, &dataplane);
-        let answer = admin::get(&host, port, question.path(), &client).await.map_err(InspectError::Unreachable)?;
-        match question {
-            AdminQuery::ConfigDump { .. } => self.work(move |_| without_secrets(&answer)).await,
-            AdminQuery::Stats { .. } | AdminQuery::Clusters { .. } => Ok(answer),
-        }
+        let interface = AdminInterface { proxy, host, port, peer };
+        let answer = self.admin.get(interface, question.path(), &client).await?;
+        let answer = match question {
+            AdminQuery::ConfigDump { .. } => self.work(move |_| answer.map(without_secrets)).await?,
+            AdminQuery::Stats { .. } | AdminQuery::Clusters { .. } => answer,
+        };
+        Ok(answer.into_bytes())
     }
 
     fn mtls_step(&self, mesh: &str) -> MtlsStep {
@@ -128,7 +133,7 @@ impl Proxies for Inspector {
 
     fn ask(&self, proxy: ProxyKey, question: AdminQuery) -> InspectFuture<Bytes> {
         let inspector = self.clone();
-        Box::pin(async move { inspector.ask_envoy(&proxy, question).await })
+        Box::pin(async move { inspector.ask_envoy(proxy, question).await })
     }
 
     fn traffic(&self, mesh: &str) -> (Recorded, bool) {
@@ -183,7 +188,7 @@ fn certificate_status(leaf: LeafExpiry) -> CertificateStatus {
 }
 
 /// Removes the token from the bootstrap in a config dump. Envoy redacts private keys itself.
-fn without_secrets(dump: &[u8]) -> Result<Bytes, InspectError> {
+fn without_secrets(dump: &[u8]) -> Result<Vec<u8>, InspectError> {
     let dump: Result<Value, _> = serde_json::from_slice(dump);
     let mut dump = dump.map_err(|error| InspectError::Unreachable(format!("the config dump is not JSON: {error}")))?;
     redacted::redact(&mut dump);

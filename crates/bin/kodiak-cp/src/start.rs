@@ -34,6 +34,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     addresses::Addresses,
+    admin::{EnvoyAdmin, OwnPorts},
     certificate,
     config::{self, Config, PostgresTlsMode, ResourceNames, StoreType},
     data_sources, defaults,
@@ -146,8 +147,10 @@ impl ControlPlane {
             let metrics = metrics.xds.clone();
             Box::new(move |count| metrics.resources_quarantined(count))
         });
+        let own_ports = OwnPorts::default();
+        let admin = EnvoyAdmin::new(config.dp_server.admin_networks()?, own_ports.clone());
         let (of_proxies, held) = (registry.clone(), quarantine.clone());
-        let inspector = Inspector::new(&instance_id, store.clone(), of_proxies, mesh_cas.clone(), offline, held);
+        let inspector = Inspector::new(&instance_id, store.clone(), of_proxies, mesh_cas.clone(), offline, admin, held);
         let absence = AbsenceLimits {
             connection_grace: keeping.connection_grace,
             old_trust: config.certificates.keep_old_trust(),
@@ -270,6 +273,7 @@ impl ControlPlane {
         let health = listener.local_addr()?;
         let router = diagnostics::health_router(state);
         tasks.spawn("health", ending(ports.plain("health", listener, ConnectionLimits::health(), router)));
+        own_ports.set([Some(proxies), http, https, monitoring, Some(diagnostics), Some(health)].into_iter().flatten());
         let defaults = kodiak_catalog::Defaults {
             skip_mesh: config.defaults.skip_mesh_creation,
             skip_hostname_generators: config.defaults.skip_hostname_generators,

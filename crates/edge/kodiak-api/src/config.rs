@@ -106,8 +106,8 @@ impl Default for AccessConfig {
             generate_zone_token: Allowed::admins(),
             control_plane_metadata: Allowed::everyone(),
             view_config_dump: Allowed::admins(),
-            view_stats: Allowed::everyone(),
-            view_clusters: Allowed::everyone(),
+            view_stats: Allowed::authenticated(),
+            view_clusters: Allowed::authenticated(),
         }
     }
 }

@@ -102,9 +102,12 @@ impl AdminQuery {
 pub enum InspectError {
     /// The proxy never connected, so its features are unknown.
     NeverConnected,
+    /// The proxy is not connected to this control plane.
+    NotConnected,
     /// The generated configuration failed validation.
     Faults(Vec<String>),
-    /// Envoy's admin interface did not respond, or with an error.
+    /// Envoy's admin interface did not respond, or with an error. The text is shown to users: before the proxy has proven
+    /// its identity, it says nothing of an address.
     Unreachable(String),
     /// Fault of the control plane.
     Broken(String),

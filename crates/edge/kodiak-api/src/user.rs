@@ -65,22 +65,21 @@ impl fmt::Display for User {
     }
 }
 
-/// Authenticates a request. Without a token the user is anonymous; an invalid token is an error.
+/// Authenticates a request. A credential that is there decides, wherever the request comes from: its user, or an error if it
+/// is invalid. Only without one does the connection decide: administrator, or anonymous.
 pub(crate) fn identify(
     config: AuthnConfig,
     catalog: &Catalog,
     connection: Option<Connection>,
     parts: &Parts,
 ) -> Result<User, ApiError> {
-    let local = match connection {
-        None => false,
-        Some(Connection::Socket) => !origin::is_of_others(&parts.headers),
-        Some(Connection::Tcp { peer, tls }) => config.localhost_is_admin && origin::is_local_person(peer, tls, parts),
+    let mut credentials = parts.headers.get_all(header::AUTHORIZATION).iter();
+    let credential = match (credentials.next(), credentials.next()) {
+        (None, _) => return Ok(without_credential(config, connection, parts)),
+        (Some(credential), None) => credential,
+        // Which one another reader of the request would take is unknown.
+        (Some(_), Some(_)) => return Err(ApiError::unauthenticated()),
     };
-    if local {
-        return Ok(User::admin());
-    }
-    let Some(credential) = parts.headers.get(header::AUTHORIZATION) else { return Ok(User::anonymous()) };
     let token = credential.to_str().ok().and_then(|text| text.strip_prefix("Bearer "));
     let Some(token) = token.filter(|_| config.tokens) else { return Err(ApiError::unauthenticated()) };
     match verify_user(token.trim(), &catalog.token_keys(TokenKind::User), Timestamp::now()) {
@@ -94,4 +93,13 @@ pub(crate) fn identify(
             Err(ApiError::unauthenticated())
         }
     }
+}
+
+fn without_credential(config: AuthnConfig, connection: Option<Connection>, parts: &Parts) -> User {
+    let local = match connection {
+        None => false,
+        Some(Connection::Socket) => !origin::is_of_others(&parts.headers),
+        Some(Connection::Tcp { peer, tls }) => config.localhost_is_admin && origin::is_local_person(peer, tls, parts),
+    };
+    if local { User::admin() } else { User::anonymous() }
 }

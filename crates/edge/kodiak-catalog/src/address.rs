@@ -20,7 +20,7 @@ use kodiak_model::{
     language,
 };
 use kodiak_services::{service_addresses::Positions, vips::Vips};
-use kodiak_store::{Expect, Snapshot, Transaction, Write};
+use kodiak_store::{Snapshot, Transaction, Write};
 use kodiak_world::{Resource, document};
 use serde_json::Value;
 
@@ -54,10 +54,10 @@ impl Catalog {
             if !put.changed {
                 return Ok(put);
             }
-            let mut writes = vec![write(&checked, snapshot.get(&key_of(&checked)))];
+            let mut writes = vec![write(&checked, &snapshot)];
             writes.extend(secrets);
             writes.extend(addressed);
-            match self.store().commit(Transaction(writes)).await.map_err(Refusal::from) {
+            match self.commit(Transaction(writes), false).await {
                 Ok(_) => return Ok(put),
                 Err(Refusal::Conflict(_)) if tries.next().is_some() => (),
                 Err(refusal) => return Err(refusal),
@@ -95,11 +95,8 @@ impl Catalog {
             return Err(refuse(format!("the virtual address {address} belongs to {owner}")));
         }
         let status = with_address(kind, stored.map(|stored| &**stored), address);
-        let status_version = snapshot.get(&key).and_then(|old| old.status.as_ref().map(|_| old.status_version));
-        Ok(vec![
-            Write::PutStatus { key, status: status.into(), expect: expect(status_version) },
-            self.claim(snapshot).map_err(refuse)?,
-        ])
+        let status = Write::PutStatus { expect: snapshot.expect_status(&key), key, status: status.into() };
+        Ok(vec![status, self.claim(snapshot).map_err(refuse)?])
     }
 
     /// Replaces the allocation positions, so that no other transaction stores an address at the same time.
@@ -115,14 +112,10 @@ impl Catalog {
             spec: language::to_json(&next).into(),
             labels: Labels::new(),
             owner: None,
-            expect: expect(stored.map(|stored| stored.version)),
+            expect: snapshot.expect(&key),
             key,
         })
     }
-}
-
-fn expect(version: Option<u64>) -> Expect {
-    version.map_or(Expect::Absent, Expect::Version)
 }
 
 /// Virtual addresses in the status of a destination.

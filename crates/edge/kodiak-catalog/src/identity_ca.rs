@@ -193,8 +193,7 @@ impl Catalog {
         let contents = [cert, key];
         let writes = generated.secrets.iter().zip(contents).map(|(secret, content)| {
             // A half that is left over does not belong to the new one.
-            let stored = snapshot.get(secret);
-            let expect = stored.map_or(Expect::Absent, |stored| Expect::Version(stored.version));
+            let expect = snapshot.expect(secret);
             let write = initial::secret(self, &secret.mesh, &secret.name, content.as_bytes(), expect);
             owned(write, &generated.identity)
         });

@@ -13,7 +13,7 @@ use kodiak_model::{
     Checked, Labels, Problem, Problems, ResourceKey, Scope, labels,
     source_walk::{FoundSource, SourceForm, SourceLocation, has_sources, sources},
 };
-use kodiak_store::{Expect, Record, Snapshot, Transaction, Write};
+use kodiak_store::{Record, Snapshot, Transaction, Write};
 use serde_json::{Value, json};
 
 use crate::{Catalog, Refusal, Stage, put};
@@ -82,12 +82,12 @@ impl Catalog {
                 if *checked.spec() == *old.spec {
                     continue;
                 }
-                let mut writes = vec![put::write(&checked, Some(old))];
+                let mut writes = vec![put::write(&checked, &snapshot)];
                 writes.extend(secrets);
-                match self.store().commit(Transaction(writes)).await {
+                match self.commit(Transaction(writes), false).await {
                     // A concurrent write moved it too.
-                    Err(kodiak_store::StoreError::Conflict(_)) => (),
-                    other => drop(other?),
+                    Err(Refusal::Conflict(_)) => continue,
+                    other => other?,
                 }
                 tracing::info!(resource = %old.key, "moved inline private keys to Secrets, rotate them if others could read the store");
                 moved.push(old.key.to_string());
@@ -183,11 +183,11 @@ fn secret(
     }
     let kind = kinds().by_name(SECRET).expect("secrets are in the table of kinds");
     Ok(Some(Write::Put {
+        expect: snapshot.expect(&key),
         key,
         spec: json!({ "data": BASE64_STANDARD.encode(bytes) }).to_string().into(),
         labels: labels::compute(kind, &checked.mesh, &Labels::new(), &[], catalog.place()),
         owner: Some(owner),
-        expect: stored.map_or(Expect::Absent, |stored| Expect::Version(stored.version)),
     }))
 }
 
@@ -206,5 +206,5 @@ fn unused(snapshot: &Snapshot, checked: &Checked, spec: &Value) -> Vec<Write> {
             && record.owner.as_ref() == Some(&owner)
             && !referred.contains(&*record.key.name)
     });
-    left.map(|record| Write::Delete { key: record.key.clone(), expect: Expect::Version(record.version) }).collect()
+    left.map(|record| Write::Delete { key: record.key.clone(), expect: snapshot.expect(&record.key) }).collect()
 }

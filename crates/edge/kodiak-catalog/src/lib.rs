@@ -5,6 +5,8 @@
 //!
 //! **Invariant:** stored resources are valid, and belong to a mesh that exists.
 //! **Invariant:** a rejected write changes nothing: related writes are one transaction.
+//! **Invariant:** a write is committed only onto what it was decided on: the record that it replaces and those that its
+//! rules read. Otherwise it is a conflict, and everything is decided again.
 //! **Invariant:** a resource never references a Secret of the control plane; no user may write such a reference.
 //! **Invariant:** an imported virtual address is stored only if nobody has it.
 //! **Invariant:** this crate knows nothing of HTTP, and does not decide who may write.
@@ -18,6 +20,8 @@ mod identity_ca;
 mod initial;
 mod inline_secret;
 mod put;
+#[cfg(test)]
+mod races;
 mod references;
 mod refusal;
 mod rules;
@@ -30,7 +34,7 @@ use std::sync::Arc;
 
 use kodiak_model::{Kind, Place, ResourceKey, Scope};
 use kodiak_services::service_addresses::Ranges;
-use kodiak_store::{Leader, Store};
+use kodiak_store::{Leader, Snapshot, Store, Transaction};
 
 pub use ca::{ADMIN_CA, CaSources, ca_sources};
 pub use external_source::external_source;
@@ -55,6 +59,9 @@ pub struct Catalog {
     keys: Arc<signing::KeyCache>,
     files: FileSources,
     ranges: Ranges,
+    /// Writes of others that tests put between a decision and its commit.
+    #[cfg(test)]
+    interleaved: races::Interleaved,
 }
 
 #[derive(Debug, Clone)]
@@ -87,6 +94,8 @@ impl Catalog {
             keys: Arc::default(),
             files: FileSources::default(),
             ranges: Ranges::default(),
+            #[cfg(test)]
+            interleaved: races::Interleaved::default(),
         }
     }
 
@@ -118,9 +127,26 @@ impl Catalog {
         &self.settings.place
     }
 
+    /// All writes of this crate. Those that come in crowds are `gathered`.
+    async fn commit(&self, transaction: Transaction, gathered: bool) -> Result<(), Refusal> {
+        #[cfg(test)]
+        self.interleaved.commit_next(&self.store).await;
+        if gathered {
+            let answer = self.store.commit_gathered(vec![transaction]).await.pop();
+            answer.expect("the store answers every transaction")?;
+        } else {
+            self.store.commit(transaction).await?;
+        }
+        Ok(())
+    }
+
     /// Mesh-scoped resources require an existing mesh.
     pub fn require_mesh(&self, kind: &Kind, mesh: &str) -> Result<(), Refusal> {
-        let missing = kind.scope == Scope::Mesh && self.store.get(&ResourceKey::global("Mesh", mesh)).is_none();
-        if missing { Err(Refusal::NoMesh) } else { Ok(()) }
+        require_mesh(&self.store.snapshot(), kind, mesh)
     }
+}
+
+fn require_mesh(snapshot: &Snapshot, kind: &Kind, mesh: &str) -> Result<(), Refusal> {
+    let missing = kind.scope == Scope::Mesh && snapshot.get(&ResourceKey::global("Mesh", mesh)).is_none();
+    if missing { Err(Refusal::NoMesh) } else { Ok(()) }
 }

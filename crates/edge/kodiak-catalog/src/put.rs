@@ -8,13 +8,14 @@ use kodiak_model::{
     kinds::dataplane::{self, Admission, Dataplane, DataplaneStatus},
     labels,
 };
-use kodiak_store::{Expect, Record, Snapshot, StoreError, Transaction, Write, Written};
+use kodiak_store::{Snapshot, Transaction, Write};
 use kodiak_world::Resource;
 use serde_json::Value;
 
 use crate::{
     Catalog, Refusal, Stage, Target, identity_ca, initial, inline_secret, owner_of,
     references::{self, Rights},
+    require_mesh,
     rules::{self, LeftOut},
 };
 
@@ -53,7 +54,8 @@ impl Catalog {
         self.put_with(target, body, Rights::default()).await
     }
 
-    /// Creates the resource, or replaces its spec and labels.
+    /// Creates the resource, or replaces its spec and labels. The last write wins; when another one comes in between,
+    /// everything is decided again on what that one left.
     pub async fn put_with(&self, target: Target<'_>, body: Value, rights: Rights) -> Result<Put, Refusal> {
         self.put_as(target, body, rights, &Author::User).await
     }
@@ -76,14 +78,14 @@ impl Catalog {
         self.require_mesh(target.kind, target.mesh)?;
         let (meta, spec, left_out) = self.read(target, body)?;
         let checked = meta.with(spec, self.place());
-        for _ in 1..TRIES {
+        let mut tries = 1..TRIES;
+        loop {
             let snapshot = self.store().snapshot();
             match self.try_put(&snapshot, checked.clone(), left_out, rights, author).await {
-                Err(Refusal::Conflict(_)) => (),
+                Err(Refusal::Conflict(_)) if tries.next().is_some() => (),
                 other => return other,
             }
         }
-        self.try_put(&self.store().snapshot(), checked, left_out, rights, author).await
     }
 
     /// Validates the document: first its spec, then its name and labels.
@@ -120,13 +122,10 @@ impl Catalog {
         body: Value,
         rights: Rights,
     ) -> Result<Planned, Refusal> {
-        if target.kind.scope == Scope::Mesh && snapshot.get(&ResourceKey::global("Mesh", target.mesh)).is_none() {
-            return Err(Refusal::NoMesh);
-        }
+        require_mesh(snapshot, target.kind, target.mesh)?;
         let (meta, spec, left_out) = self.read(target, body)?;
         let (checked, secrets, put) = self.prepare(snapshot, meta.with(spec, self.place()), left_out, rights)?;
-        let old = snapshot.get(&key_of(&checked));
-        let mut writes = vec![write(&checked, old)];
+        let mut writes = vec![write(&checked, snapshot)];
         writes.extend(secrets);
         writes.extend(authored(&checked, snapshot, &Author::User));
         Ok(Planned { put, transaction: Transaction(writes) })
@@ -140,29 +139,38 @@ impl Catalog {
         rights: Rights,
         author: &Author,
     ) -> Result<Put, Refusal> {
-        let (checked, secrets, put) = self.prepare(snapshot, checked, left_out, rights)?;
-        let authored = authored(&checked, snapshot, author);
-        if !(put.changed || authored.is_some()) {
-            return Ok(put);
+        let (put, transaction) = self.put_transaction(snapshot, checked, left_out, rights, author).await?;
+        if !transaction.0.is_empty() {
+            self.commit(transaction, matches!(author, Author::Proxy(_))).await?;
         }
-        let companions = initial::companions(self, snapshot, &checked, put.created).await?;
-        let mut writes = vec![write(&checked, snapshot.get(&key_of(&checked)))];
-        writes.extend(secrets);
-        writes.extend(companions);
-        writes.extend(authored);
-        self.commit(Transaction(writes), author).await.map_err(Refusal::from)?;
         Ok(put)
     }
 
-    async fn commit(&self, transaction: Transaction, author: &Author) -> Result<Written, StoreError> {
-        match author {
-            Author::User => self.store().commit(transaction).await,
-            // Proxies arrive in crowds.
-            Author::Proxy(_) => {
-                let answer = self.store().commit_gathered(vec![transaction]).await.pop();
-                answer.expect("the store answers every transaction")
-            }
+    /// The resource with all related writes, decided on `snapshot`. Empty when nothing changes.
+    pub(crate) async fn put_transaction(
+        &self,
+        snapshot: &Snapshot,
+        checked: Checked,
+        left_out: LeftOut,
+        rights: Rights,
+        author: &Author,
+    ) -> Result<(Put, Transaction), Refusal> {
+        let (checked, secrets, put) = self.prepare(snapshot, checked, left_out, rights)?;
+        let authored = authored(&checked, snapshot, author);
+        if !(put.changed || authored.is_some()) {
+            return Ok((put, Transaction::default()));
         }
+        let companions = initial::companions(self, snapshot, &checked, put.created).await?;
+        let mut writes = vec![write(&checked, snapshot)];
+        if checked.kind.name == dataplane::KIND.name && authored.is_none() {
+            // Nobody else has become its author.
+            let key = key_of(&checked);
+            writes.push(Write::RequireStatus { expect: snapshot.expect_status(&key), key });
+        }
+        writes.extend(secrets);
+        writes.extend(companions);
+        writes.extend(authored);
+        Ok((put, Transaction(writes)))
     }
 
     /// Validates the document against the stored resources, and returns the resource with all related writes.
@@ -173,6 +181,7 @@ impl Catalog {
         left_out: LeftOut,
         rights: Rights,
     ) -> Result<(Checked, Vec<Write>, Put), Refusal> {
+        require_mesh(snapshot, checked.kind, &checked.mesh)?;
         let old = snapshot.get(&key_of(&checked));
         if let Some(old) = old {
             let mut problems = Problems::default();
@@ -189,8 +198,8 @@ impl Catalog {
             secrets.extend(identity_ca::adopt(snapshot, &checked));
         }
         let warnings = std::mem::take(&mut checked.warnings);
-        let changed =
-            !secrets.is_empty() || old.is_none_or(|old| *old.spec != *checked.spec() || *old.labels != checked.labels);
+        let changed = secrets.iter().any(|write| !matches!(write, Write::Require { .. } | Write::RequireStatus { .. }))
+            || old.is_none_or(|old| *old.spec != *checked.spec() || *old.labels != checked.labels);
         let put = Put { created: old.is_none(), changed, warnings };
         Ok((checked, secrets, put))
     }
@@ -200,18 +209,21 @@ pub(crate) fn key_of(checked: &Checked) -> ResourceKey {
     ResourceKey::in_mesh(checked.kind.name, &checked.mesh, &checked.name)
 }
 
-pub(crate) fn write(checked: &Checked, old: Option<&Record>) -> Write {
+/// The write of the resource, decided on `snapshot`.
+pub(crate) fn write(checked: &Checked, snapshot: &Snapshot) -> Write {
+    let key = key_of(checked);
     Write::Put {
-        key: key_of(checked),
+        expect: snapshot.expect(&key),
+        key,
         spec: checked.spec().into(),
         labels: checked.labels.clone(),
-        owner: owner(checked, old),
-        expect: old.map_or(Expect::Absent, |old| Expect::Version(old.version)),
+        owner: owner(checked, snapshot),
     }
 }
 
 /// A Secret that the control plane keeps for a resource stays the resource's when a user replaces its content.
-fn owner(checked: &Checked, old: Option<&Record>) -> Option<ResourceKey> {
+fn owner(checked: &Checked, snapshot: &Snapshot) -> Option<ResourceKey> {
+    let old = snapshot.get(&key_of(checked));
     let kept = old.filter(|_| checked.kind.name == "Secret").and_then(|old| old.owner.clone());
     kept.or_else(|| owner_of(checked.kind, &checked.mesh, &checked.name))
 }
@@ -239,7 +251,7 @@ fn authored(checked: &Checked, snapshot: &Snapshot, author: &Author) -> Option<W
         Some(stored) => stored == status,
         None => status == "{}",
     };
-    (!same).then(|| Write::PutStatus { key, status: status.into(), expect: Expect::Any })
+    (!same).then(|| Write::PutStatus { expect: snapshot.expect_status(&key), key, status: status.into() })
 }
 
 /// Admission of a Dataplane that a proxy registered, after a user wrote it.

@@ -27,7 +27,7 @@ pub use certificate::{
     self_signed, self_signed_server,
 };
 pub use error::CryptoError;
-pub use fingerprint::fingerprint;
+pub use fingerprint::{fingerprint, fingerprint_of};
 pub use issue::{CaPair, IssuedLeaf, LeafSpec, LeafUsage};
 pub use pem::{MAX_PEM_BYTES, PrivatePem, certificate_pem, certificates};
 pub use random::random_bytes;

@@ -11,20 +11,18 @@ use hyper_util::server::graceful::GracefulShutdown;
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::task::JoinSet;
-use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use crate::connection::{Client, Connection};
 use crate::limits::ConnectionLimits;
+use crate::log::LogThrottle;
 use crate::observer::{ConnectionObserver, Refused};
 use crate::peer::{Peer, PeerKey};
 use crate::table::Table;
 
 /// Delay after an accept that failed for want of file descriptors: connections that close free some meanwhile.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
-/// Shortest time between two log lines about refused connections.
-const LOG_EVERY: Duration = Duration::from_secs(10);
 
 /// Answers the requests of a port.
 pub trait Service: Clone + Send + Sync + 'static {
@@ -71,7 +69,7 @@ impl Server {
         let graceful = GracefulShutdown::new();
         let acceptor = tls.map(TlsAcceptor::from);
         let table = Table::new(limits, observer);
-        let mut refusals = Refusals { port: name, count: 0, logged: None };
+        let (refusals, failures) = (LogThrottle::new(), LogThrottle::new());
         let mut connections = JoinSet::new();
         loop {
             let accepted = tokio::select! {
@@ -83,7 +81,14 @@ impl Server {
                 Ok(accepted) => accepted,
                 Err(error) if is_client_error(&error) => continue,
                 Err(error) => {
-                    tracing::warn!(port = name, %error, "failed to accept a connection, closing the longest idle one");
+                    if let Some(suppressed) = failures.admit() {
+                        tracing::warn!(
+                            port = name,
+                            %error,
+                            suppressed,
+                            "failed to accept a connection, closing the longest idle one"
+                        );
+                    }
                     table.make_room();
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                     continue;
@@ -93,7 +98,10 @@ impl Server {
                 Ok(ticket) => ticket,
                 Err(reason) => {
                     table.refused(reason);
-                    refusals.log(peer, reason);
+                    if let Some(suppressed) = refusals.admit() {
+                        let reason = reason.as_str();
+                        tracing::warn!(port = name, %peer, reason, suppressed, "connections refused: limit reached");
+                    }
                     continue;
                 }
             };
@@ -155,25 +163,6 @@ impl Stream {
             Self::Tcp(stream) => drop(stream.peek(&mut [0]).await),
             // The time for the head includes it: users of this machine need no limit of their own.
             Self::Unix(_) => (),
-        }
-    }
-}
-
-/// Limits log lines during a flood of connections.
-struct Refusals {
-    port: &'static str,
-    count: u64,
-    logged: Option<Instant>,
-}
-
-impl Refusals {
-    fn log(&mut self, peer: Peer, reason: Refused) {
-        self.count += 1;
-        if self.logged.is_none_or(|logged| logged.elapsed() >= LOG_EVERY) {
-            let (port, reason) = (self.port, reason.as_str());
-            tracing::warn!(port, %peer, reason, refused = self.count, "connections refused: limit reached");
-            self.logged = Some(Instant::now());
-            self.count = 0;
         }
     }
 }

@@ -11,6 +11,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use kodiak_inspection::monitoring::{MonitoringAssignment, assignments};
+use kodiak_listen::LogThrottle;
 use kodiak_model::GoDuration;
 use kodiak_world::World;
 use serde::{Deserialize, Serialize};
@@ -37,6 +38,8 @@ struct Node {
     /// Client ID of a Prometheus.
     id: String,
 }
+
+static FAILURES: LogThrottle = LogThrottle::new();
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -81,7 +84,9 @@ pub(crate) async fn discover(State(mads): State<Mads>, Query(parameters): Query<
         Ok(Some(response)) => Json(response).into_response(),
         Ok(None) => StatusCode::NOT_MODIFIED.into_response(),
         Err(error) => {
-            tracing::error!(%error, "failed to compute monitoring assignments");
+            if let Some(suppressed) = FAILURES.admit() {
+                tracing::error!(%error, suppressed, "failed to compute monitoring assignments");
+            }
             StatusCode::SERVICE_UNAVAILABLE.into_response()
         }
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use kodiak_ads::{Closing, Credential, Hello, Session};
 use kodiak_catalog::{Author, Refusal};
 use kodiak_envoy::{envoy::config::core::v3::Node, google::protobuf::value::Kind};
+use kodiak_listen::{LogThrottle, printable};
 use kodiak_model::{ProxyKey, subscription::Subscription};
 use kodiak_store::Snapshot;
 use kodiak_xds::node::{NodeMetadata, ProxyType};
@@ -26,6 +27,9 @@ use crate::{
 /// Kuma's words, by which its clients know that the Dataplane of the proxy is invalid.
 const NOT_REGISTERED: &str = "could not register proxy passed in kuma-dp run";
 
+/// By the code of the refusal: a flood of one kind hides no other.
+static REFUSALS: [LogThrottle; 17] = [const { LogThrottle::new() }; 17];
+
 const PROXY_TYPE: &str = "dataplane.proxyType";
 
 impl Registry {
@@ -38,7 +42,11 @@ impl Registry {
     }
 
     pub(crate) fn refused(&self, refused: &Closing) {
-        tracing::info!(code = refused.code, reason = refused.message, "xDS stream refused");
+        let throttle = &REFUSALS[usize::from(refused.code).min(REFUSALS.len() - 1)];
+        if let Some(suppressed) = throttle.admit() {
+            let reason = printable(&refused.message);
+            tracing::info!(code = refused.code, reason, suppressed, "xDS stream refused");
+        }
         if let Some(observer) = &self.0.settings.observer {
             observer.refused();
         }
@@ -63,7 +71,7 @@ impl Registry {
         let from_metadata = metadata.resource.is_some();
         match metadata.resource.as_deref() {
             Some(text) => self.register(key, text, proof).await?,
-            None => self.check_stored(key, proof)?,
+            None => self.check(key, proof, None)?,
         }
         let session = self.open(key.clone(), hello, metadata, proof, from_metadata);
         // Its token may have been revoked meanwhile, when there was no stream yet to close.
@@ -111,15 +119,25 @@ impl Registry {
 
     /// The token must be valid for the Dataplane that will be stored.
     pub(crate) fn check(&self, key: &ProxyKey, proof: &VerifiedToken, resource: Option<&str>) -> Result<(), Closing> {
+        self.check_on(&self.0.catalog.store().snapshot(), key, proof, resource)
+    }
+
+    /// The same against `snapshot`. A request changes nothing of a proxy before this has admitted it.
+    pub(crate) fn check_on(
+        &self,
+        snapshot: &Snapshot,
+        key: &ProxyKey,
+        proof: &VerifiedToken,
+        resource: Option<&str>,
+    ) -> Result<(), Closing> {
         match resource {
-            Some(text) => self.check_provided(&self.0.catalog.store().snapshot(), key, proof, text).map(drop),
-            None => self.check_stored(key, proof),
+            Some(text) => self.check_provided(snapshot, key, proof, text).map(drop),
+            None => Self::check_stored(snapshot, key, proof),
         }
     }
 
-    fn check_stored(&self, key: &ProxyKey, proof: &VerifiedToken) -> Result<(), Closing> {
-        let snapshot = self.0.catalog.store().snapshot();
-        let known = stored::dataplane(&snapshot, key).ok_or_else(|| {
+    fn check_stored(snapshot: &Snapshot, key: &ProxyKey, proof: &VerifiedToken) -> Result<(), Closing> {
+        let known = stored::dataplane(snapshot, key).ok_or_else(|| {
             denied(format!(
                 "resource {:?} not found; create a Dataplane in Kuma CP first or pass it as an argument to kuma-dp",
                 key.node_id()
@@ -182,6 +200,7 @@ impl Registry {
         let stream = Stream {
             id,
             protocol: hello.protocol,
+            peer: hello.peer,
             connected: now,
             credential: hello.credential.clone(),
             expires: proof.expires(),

@@ -1,6 +1,7 @@
 //! The proxies of this control plane, as its other parts see them.
 
 use std::{
+    net::SocketAddr,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
@@ -11,6 +12,7 @@ use std::{
 use jiff::Timestamp;
 use kodiak_ads::StreamReport;
 use kodiak_catalog::Catalog;
+use kodiak_listen::printable;
 use kodiak_metrics::Exchanged;
 use kodiak_model::{ProxyKey, kinds::dataplane_insight::MtlsInsight};
 use kodiak_store::Leader;
@@ -108,6 +110,11 @@ impl Registry {
         self.0.sessions.status(key)
     }
 
+    /// Address from which the ADS stream of the proxy comes, if it is connected to this control plane.
+    pub fn peer(&self, key: &ProxyKey) -> Option<SocketAddr> {
+        self.0.sessions.peer(key)
+    }
+
     /// Revision of the newest snapshot whose listeners the proxy has applied.
     pub fn acknowledged(&self, key: &ProxyKey) -> Option<u64> {
         self.0.sessions.acknowledged(key)
@@ -176,7 +183,7 @@ impl Registry {
         }
         for (type_url, counters) in &report.counters {
             if reported.exchanged.iter().any(|(each, exchanged)| each == type_url && exchanged.rejected > 0) {
-                let error = counters.last_error.as_deref().unwrap_or_default();
+                let error = printable(counters.last_error.as_deref().unwrap_or_default());
                 tracing::warn!(proxy = %key, kind = ?type_url, error, "proxy rejected its configuration (NACK)");
             }
         }

@@ -44,6 +44,14 @@ pub(crate) fn decide(state: &State, transaction: Transaction, now: Timestamp) ->
                 draft.delete(key, expect)?;
                 None
             }
+            Write::Require { key, expect } => {
+                draft.require(&key, expect)?;
+                None
+            }
+            Write::RequireStatus { key, expect } => {
+                draft.require_status(&key, expect)?;
+                None
+            }
         };
         records.push(record.map(|record| Record::clone(&record)));
     }
@@ -65,10 +73,8 @@ impl Draft {
         owner: Option<ResourceKey>,
         expect: Expect,
     ) -> Result<Arc<Record>, StoreError> {
+        self.require(&key, expect)?;
         let old = self.state.get(&key);
-        if !holds(expect, old.map(|old| old.version)) {
-            return Err(StoreError::Conflict(key));
-        }
         if let Some(owner) = &owner
             && self.state.get(owner).is_none()
         {
@@ -85,14 +91,16 @@ impl Draft {
                 modified: now,
                 ..Record::clone(old)
             },
+            // No record of this key ever had these versions: each one comes with a revision of the store. So a record that
+            // was deleted and created again is never mistaken for the one that a write was decided on.
             None => Record {
                 key,
                 spec,
                 status: None,
                 labels: Arc::new(labels),
                 owner,
-                version: 1,
-                status_version: 0,
+                version: self.state.revision() + 1,
+                status_version: self.state.revision(),
                 revision: 0,
                 created: now,
                 modified: now,
@@ -103,9 +111,7 @@ impl Draft {
 
     fn put_status(&mut self, key: ResourceKey, status: Arc<str>, expect: Expect) -> Result<Arc<Record>, StoreError> {
         let Some(old) = self.state.get(&key) else { return Err(StoreError::NotFound(key)) };
-        if !holds(expect, old.status.as_ref().map(|_| old.status_version)) {
-            return Err(StoreError::Conflict(key));
-        }
+        self.require_status(&key, expect)?;
         if old.status.as_ref() == Some(&status) {
             return Ok(old.clone());
         }
@@ -115,15 +121,36 @@ impl Draft {
 
     fn delete(&mut self, key: ResourceKey, expect: Expect) -> Result<(), StoreError> {
         let Some(old) = self.state.get(&key) else { return Err(StoreError::NotFound(key)) };
-        if !holds(expect, Some(old.version)) {
-            return Err(StoreError::Conflict(key));
-        }
+        self.require(&key, expect)?;
         // Owned records are deleted first: at no revision does a record outlive its owner.
         for key in with_all_owned(&self.state, old.key.clone()).into_iter().rev() {
             let revision = self.state.revision() + 1;
             self.record(Event::Deleted { revision, key });
         }
         Ok(())
+    }
+
+    /// Fails unless the record is the expected one.
+    fn require(&self, key: &ResourceKey, expect: Expect) -> Result<(), StoreError> {
+        let version = self.state.get(key).map(|record| record.version);
+        if self.holds(key, expect, version) { Ok(()) } else { Err(StoreError::Conflict(key.clone())) }
+    }
+
+    fn require_status(&self, key: &ResourceKey, expect: Expect) -> Result<(), StoreError> {
+        let record = self.state.get(key).filter(|record| record.status.is_some());
+        let version = record.map(|record| record.status_version);
+        if self.holds(key, expect, version) { Ok(()) } else { Err(StoreError::Conflict(key.clone())) }
+    }
+
+    fn holds(&self, key: &ResourceKey, expect: Expect, current: Option<u64>) -> bool {
+        match expect {
+            Expect::Any => true,
+            Expect::Absent => current.is_none(),
+            Expect::Version(expected) => current == Some(expected),
+            Expect::VersionWithout { version, owned } => {
+                current == Some(version) && !self.state.owned_by(key).any(|key| &*key.kind == owned)
+            }
+        }
     }
 
     fn store(&mut self, record: Record) -> Arc<Record> {
@@ -135,14 +162,6 @@ impl Draft {
     fn record(&mut self, event: Event) {
         self.state.apply(&event);
         self.events.push(event);
-    }
-}
-
-fn holds(expect: Expect, version: Option<u64>) -> bool {
-    match expect {
-        Expect::Any => true,
-        Expect::Absent => version.is_none(),
-        Expect::Version(expected) => version == Some(expected),
     }
 }
 

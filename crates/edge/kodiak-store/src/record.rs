@@ -47,13 +47,22 @@ impl Record {
 }
 
 /// Precondition of a write on the current record; otherwise it is a conflict.
+///
+/// A write states the record that it was decided on ([`Snapshot::expect`], [`Snapshot::expect_status`]). On a conflict
+/// its author reads again, and decides everything again.
+///
+/// [`Snapshot::expect`]: crate::Snapshot::expect
+/// [`Snapshot::expect_status`]: crate::Snapshot::expect_status
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expect {
+    /// Whatever is there is replaced. For tests: `cargo xtask tidy` refuses it in shipped code.
     Any,
     /// There is none yet (for a status: no status yet).
     Absent,
     /// It has this version (for a status: this status version).
     Version(u64),
+    /// It has this version, and owns no record of this kind.
+    VersionWithout { version: u64, owned: &'static str },
 }
 
 #[derive(Clone, PartialEq, Eq)]
@@ -70,6 +79,22 @@ pub enum Write {
     PutStatus { key: ResourceKey, status: Arc<str>, expect: Expect },
     /// Deletes an existing record, after all records that it owns, transitively.
     Delete { key: ResourceKey, expect: Expect },
+    /// Changes nothing: the transaction was decided on this record too, and is a conflict when it is another one now.
+    Require { key: ResourceKey, expect: Expect },
+    /// The same for the status of a record, which may be missing like its status.
+    RequireStatus { key: ResourceKey, expect: Expect },
+}
+
+impl Write {
+    pub fn key(&self) -> &ResourceKey {
+        match self {
+            Self::Put { key, .. }
+            | Self::PutStatus { key, .. }
+            | Self::Delete { key, .. }
+            | Self::Require { key, .. }
+            | Self::RequireStatus { key, .. } => key,
+        }
+    }
 }
 
 /// Atomic writes. Each sees the effects of those before it.
@@ -87,7 +112,7 @@ impl From<Write> for Transaction {
 pub struct Written {
     /// Store revision after the transaction. Unchanged when the transaction changed nothing.
     pub revision: u64,
-    /// For each write, the record directly after it; `None` for a delete.
+    /// For each write, the record directly after it; `None` for a delete or a requirement.
     pub records: Vec<Option<Record>>,
 }
 

@@ -8,7 +8,7 @@ use kodiak_world::World;
 use crate::{
     decide::decide,
     error::StoreError,
-    record::{Record, Transaction},
+    record::{Expect, Record, Transaction},
     row,
     state::State,
 };
@@ -40,6 +40,17 @@ impl Snapshot {
 
     pub fn get(&self, key: &ResourceKey) -> Option<&Record> {
         self.0.get(key).map(AsRef::as_ref)
+    }
+
+    /// Precondition of a write that was decided on this snapshot: the record is still the same one, or still absent.
+    pub fn expect(&self, key: &ResourceKey) -> Expect {
+        self.get(key).map_or(Expect::Absent, |record| Expect::Version(record.version))
+    }
+
+    /// Precondition of a status that was decided on this snapshot. Other statuses conflict, other specs do not.
+    pub fn expect_status(&self, key: &ResourceKey) -> Expect {
+        let old = self.get(key).filter(|record| record.status.is_some());
+        old.map_or(Expect::Absent, |record| Expect::Version(record.status_version))
     }
 
     /// All records, ordered by kind, mesh, name.

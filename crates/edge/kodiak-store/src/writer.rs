@@ -222,7 +222,11 @@ impl Writer {
                         self.names.share_owner(owner);
                     }
                 }
-                Write::PutStatus { .. } | Write::Delete { .. } => (), // they keep the key that is there
+                // They keep the key that is there.
+                Write::PutStatus { .. }
+                | Write::Delete { .. }
+                | Write::Require { .. }
+                | Write::RequireStatus { .. } => (),
             }
         }
         transaction

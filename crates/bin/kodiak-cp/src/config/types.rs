@@ -2,9 +2,12 @@
 
 use std::{net::IpAddr, path::PathBuf};
 
+use anyhow::anyhow;
 use kodiak_listen::ConnectionLimits;
 use kodiak_model::GoDuration;
 use serde::{Deserialize, Serialize};
+
+use crate::admin::Network;
 
 use super::{ApiSocket, Certificates, Ipam, ListenerLimits, MeshService, Reachability, Store, Traffic};
 
@@ -156,7 +159,17 @@ pub struct DpServer {
     pub port: u16,
     pub authn: DpAuthn,
     pub hds: Hds,
+    /// Networks such as `10.0.0.0/8`, in which the control plane reaches Envoy's admin interface of proxies that connect
+    /// from another address: behind NAT or a load balancer.
+    pub admin_networks: Vec<String>,
     pub limits: ListenerLimits,
+}
+
+impl DpServer {
+    pub(crate) fn admin_networks(&self) -> anyhow::Result<Vec<Network>> {
+        let parse = |text: &String| Network::parse(text).map_err(|error| anyhow!("dpServer.adminNetworks: {error}"));
+        self.admin_networks.iter().map(parse).collect()
+    }
 }
 
 impl Default for DpServer {
@@ -166,6 +179,7 @@ impl Default for DpServer {
             port: 5678,
             authn: DpAuthn::default(),
             hds: Hds::default(),
+            admin_networks: Vec::new(),
             limits: ListenerLimits::of(&ConnectionLimits::proxies()),
         }
     }
@@ -344,14 +358,14 @@ impl Default for AccessLists {
         authenticated.groups.push("mesh-system:authenticated".to_owned());
         Self {
             admin_resources: admins.clone(),
-            modify_resources: authenticated,
+            modify_resources: authenticated.clone(),
             generate_dp_token: admins.clone(),
             generate_user_token: admins.clone(),
             generate_zone_token: admins.clone(),
-            control_plane_metadata: everyone.clone(),
+            control_plane_metadata: everyone,
             view_config_dump: admins,
-            view_stats: everyone.clone(),
-            view_clusters: everyone,
+            view_stats: authenticated.clone(),
+            view_clusters: authenticated,
         }
     }
 }

@@ -27,6 +27,11 @@ fn expected(method: &str, path: &str) -> Option<Least> {
         | ["zoneingresses" | "zone-ingresses" | "zoneegresses", "{name}", "xds"] => {
             return (method == "get").then_some(Least::Admin);
         }
+        // Statistics and clusters of an Envoy, which the control plane asks for.
+        ["meshes", "{mesh}", "dataplanes", "{name}", "stats" | "clusters"]
+        | ["zoneingresses" | "zone-ingresses" | "zoneegresses", "{name}", "stats" | "clusters"] => {
+            return (method == "get").then_some(Least::User);
+        }
         ["store", "backup"] => return (method == "get").then_some(Least::Admin),
         ["meshes", "{mesh}", "_diff"] => return (method == "post").then_some(Least::Admin),
         // Computed from resources that anyone may read; nothing is stored. The second one stores with `apply`, if the user
@@ -121,7 +126,8 @@ async fn every_route_requires_the_expected_privilege() {
 async fn anonymous_writes_can_be_enabled() {
     let cp = TestControlPlane::start_with(|config| config.access.anonymous_writes = true).await;
     let open = |method: &str, path: &str| {
-        expected(method, path).map(|least| if least == Least::User { Least::Anyone } else { least })
+        let is_write = method != "get";
+        expected(method, path).map(|least| if least == Least::User && is_write { Least::Anyone } else { least })
     };
     check_routes(&cp, open).await;
 }
@@ -176,6 +182,20 @@ async fn check_routes(cp: &TestControlPlane, expected: impl Fn(&str, &str) -> Op
         }
     }
     assert!(routes > 200, "only {routes} routes were looked at");
+}
+
+/// As in Kuma.
+#[tokio::test]
+async fn everyone_can_be_allowed_to_view_statistics() {
+    let cp = TestControlPlane::start_with(|config| {
+        config.access.lists.view_stats.groups.push("mesh-system:unauthenticated".to_owned());
+    })
+    .await;
+    let remote = [("x-real-ip", "192.0.2.1")];
+    let get = async |page: &str| {
+        cp.send(Method::GET, &format!("/meshes/default/dataplanes/nobody/{page}"), &remote, String::new()).await.status
+    };
+    assert_eq!((get("stats").await, get("clusters").await), (StatusCode::NOT_FOUND, StatusCode::FORBIDDEN));
 }
 
 #[tokio::test]

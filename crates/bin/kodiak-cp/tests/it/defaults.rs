@@ -1,5 +1,7 @@
 //! Default resources of a new control plane.
 
+use std::time::Duration;
+
 use hyper::StatusCode;
 
 use crate::harness::TestControlPlane;
@@ -55,4 +57,22 @@ async fn default_resources_can_be_disabled() {
     assert_eq!(cp.get("/meshes").await.json()["total"], 0);
     assert_eq!(cp.get("/hostnamegenerators").await.json()["total"], 0);
     assert_eq!(cp.get("/globalsecrets/admin-user-token").await.status, StatusCode::NOT_FOUND);
+}
+
+/// Whatever the control plane is doing at that moment: creating the keys of its own default mesh takes a while.
+#[tokio::test]
+async fn mesh_written_during_the_first_start_stays() {
+    let mesh = serde_json::json!({
+        "type": "Mesh", "name": "default", "skipCreatingInitialPolicies": ["*"],
+        "networking": { "outbound": { "passthrough": false } },
+    });
+    for n in 0..16 {
+        let cp = TestControlPlane::starting().await;
+        tokio::time::sleep(Duration::from_millis(25 * n)).await;
+        let put = cp.put("/meshes/default", &mesh).await;
+        assert!(put.status.is_success(), "{}", put.text);
+        cp.wait_until_ready().await;
+        let stored = cp.get("/meshes/default").await.json();
+        assert_eq!(stored["networking"]["outbound"]["passthrough"], false, "written {} ms after the start", 25 * n);
+    }
 }

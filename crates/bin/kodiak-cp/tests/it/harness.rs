@@ -91,6 +91,14 @@ impl TestControlPlane {
         Self::started(folder, config, faults).await
     }
 
+    /// Its ports are open, and nothing else is done yet.
+    pub(crate) async fn starting() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let config = config(folder.path());
+        let control_plane = ControlPlane::start_with(config, Faults::default()).await.unwrap();
+        Self { control_plane, folder: Some(folder) }
+    }
+
     async fn started(folder: TempDir, config: Config, faults: Faults) -> Self {
         let control_plane = ControlPlane::start_with(config, faults).await.unwrap();
         let test = Self { control_plane, folder: Some(folder) };

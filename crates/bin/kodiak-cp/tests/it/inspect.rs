@@ -1,9 +1,14 @@
 //! Inspection of offline proxies. Tests of the command line inspect connected ones.
 
-use hyper::StatusCode;
+use std::{net::SocketAddr, time::Duration};
+
+use hyper::{Method, StatusCode};
+use kodiak_ads::{Credential, Hello, Protocol, Proxies as _, Session};
+use kodiak_envoy::{envoy::config::core::v3::Node, json::from_json};
 use kodiak_model::{Labels, ResourceKey};
 use kodiak_store::{Expect, Write};
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
 
 use crate::harness::TestControlPlane;
 
@@ -175,31 +180,68 @@ async fn proxy_of_another_control_plane_is_not_reported_as_offline() {
     }
 }
 
-#[tokio::test]
-async fn certificate_of_another_ca_is_rejected() {
-    let cp = TestControlPlane::start().await;
-    // A TLS server at the proxy's address with a certificate of another CA: the control plane's API.
-    let port = cp.control_plane.https.unwrap().port();
-    put_dataplane(&cp, "web-1").await;
-    put_insight(&cp, "web-1", &json!({ "metadata": { "dataplane.admin.port": port.to_string() } })).await;
-    for what in ["xds", "stats", "clusters"] {
-        let answer = cp.get(&format!("/meshes/default/dataplanes/web-1/{what}")).await;
-        assert_eq!(answer.status, StatusCode::BAD_GATEWAY, "{}", answer.text);
-        let detail = answer.json()["detail"].as_str().unwrap().to_owned();
-        assert!(detail.contains("invalid peer certificate"), "{detail}");
+/// The proxy connects from `peer`, with an admin interface at `port` of the address of its Dataplane.
+async fn connect(cp: &TestControlPlane, name: &str, peer: &str, port: u16) -> Session {
+    let body = json!({ "mesh": "default", "name": name, "validFor": "1h" }).to_string();
+    let token = cp.send(Method::POST, "/tokens/dataplane", &[], body).await.text;
+    let metadata = json!({ "dataplane.admin.port": port.to_string() });
+    put_insight(cp, name, &json!({ "metadata": metadata })).await;
+    let node = Node { id: format!("default.{name}"), metadata: Some(from_json(&metadata).unwrap()), ..Node::default() };
+    let (credential, peer) = (Credential(Some(token)), SocketAddr::new(peer.parse().unwrap(), 1));
+    let hello = Hello { node, credential, protocol: Protocol::Delta, peer };
+    cp.control_plane.registry.connect(hello).await.map_err(|closing| closing.message).unwrap()
+}
+
+/// Status and detail of each page that Envoy is asked for.
+async fn asked(cp: &TestControlPlane, name: &str) -> Vec<(StatusCode, String)> {
+    let mut answers = Vec::new();
+    for page in ["xds", "stats", "clusters"] {
+        let answer = cp.get(&format!("/meshes/default/dataplanes/{name}/{page}")).await;
+        answers.push((answer.status, answer.json()["detail"].as_str().unwrap_or_default().to_owned()));
     }
+    answers
+}
+
+/// Which of these it was is in the log of the control plane, and no business of those who ask.
+#[tokio::test]
+async fn envoy_that_does_not_answer_has_one_error_text() {
+    let cp = TestControlPlane::start().await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let open = listener.local_addr().unwrap().port();
+    let api = cp.control_plane.https.unwrap().port();
+    for (name, peer, port) in [
+        ("closed", "127.0.0.1", 1),
+        ("elsewhere", "192.0.2.1", open),
+        // A TLS server with a certificate of another CA, and the control plane's own.
+        ("control-plane", "127.0.0.1", api),
+    ] {
+        put_dataplane(&cp, name).await;
+        let _session = connect(&cp, name, peer, port).await;
+        for answer in asked(&cp, name).await {
+            let detail = "Envoy's admin interface did not answer; the log of the control plane has the reason";
+            assert_eq!(answer, (StatusCode::BAD_GATEWAY, detail.to_owned()), "{name}");
+        }
+    }
+    // Nobody was connected to an address that its proxy does not come from.
+    let nobody = tokio::time::timeout(Duration::from_millis(200), listener.accept()).await;
+    assert!(nobody.is_err(), "{nobody:?}");
 }
 
 #[tokio::test]
-async fn error_of_an_unreachable_proxy_has_its_address() {
+async fn only_a_connected_proxy_is_asked() {
     let cp = TestControlPlane::start().await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     put_dataplane(&cp, "web-1").await;
-    put_insight(&cp, "web-1", &json!({})).await;
-    let answer = cp.get("/meshes/default/dataplanes/web-1/clusters").await;
-    assert_eq!(answer.status, StatusCode::BAD_GATEWAY, "{}", answer.text);
-    let detail = answer.json()["detail"].as_str().unwrap().to_owned();
-    assert!(
-        detail.starts_with("request to Envoy's admin listener at 127.0.0.1:1 failed: ") && detail.contains("refused"),
-        "{detail}"
-    );
+    let session = connect(&cp, "web-1", "127.0.0.1", listener.local_addr().unwrap().port()).await;
+    let stats = cp.get("/meshes/default/dataplanes/web-1/stats");
+    tokio::select! {
+        answer = stats => panic!("{}", answer.text),
+        accepted = listener.accept() => assert!(accepted.is_ok()),
+    }
+    drop(session);
+    for answer in asked(&cp, "web-1").await {
+        assert_eq!(answer, (StatusCode::NOT_FOUND, "the proxy is not connected".to_owned()));
+    }
+    let nobody = tokio::time::timeout(Duration::from_millis(200), listener.accept()).await;
+    assert!(nobody.is_err(), "{nobody:?}");
 }

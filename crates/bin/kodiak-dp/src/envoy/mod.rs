@@ -2,6 +2,7 @@
 
 mod find;
 mod install;
+mod pin;
 mod progress;
 mod version;
 

@@ -10,7 +10,7 @@ use axum::{
 use kodiak_catalog::{Planned, Refusal, Target};
 use kodiak_kinds::kinds;
 use kodiak_model::{Kind, Problem, Problems, ResourceKey, Scope, labels};
-use kodiak_store::{Expect, Snapshot, Write};
+use kodiak_store::{Snapshot, Transaction};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -115,11 +115,11 @@ impl Plan {
             let kind = changeable(api, user, &kind)?;
             let target = Target { kind, mesh: place(kind, mesh, &name)?, name: &name };
             plan.name(target)?;
-            api.catalog().plan_delete(&plan.after, target).map_err(|refusal| match refusal {
+            let deletion = api.catalog().plan_delete(&plan.after, target).map_err(|refusal| match refusal {
                 Refusal::NotFound => ApiError::new(StatusCode::NOT_FOUND, TITLE, absent(target)),
                 other => refused(other),
             })?;
-            plan.delete(target)?;
+            plan.delete(target, deletion)?;
         }
         Ok(plan)
     }
@@ -152,9 +152,8 @@ impl Plan {
         Ok(())
     }
 
-    fn delete(&mut self, target: Target<'_>) -> Result<(), ApiError> {
-        let write = Write::Delete { key: target.key(), expect: Expect::Any };
-        self.after = self.after.with(write.into()).map_err(|error| refused(error.into()))?;
+    fn delete(&mut self, target: Target<'_>, deletion: Transaction) -> Result<(), ApiError> {
+        self.after = self.after.with(deletion).map_err(|error| refused(error.into()))?;
         let (kind, name) = (target.kind.name, target.name);
         self.changes.push(json!({ "type": kind, "name": name, "effect": "deleted", "warnings": [] }));
         Ok(())

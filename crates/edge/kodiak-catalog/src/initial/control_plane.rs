@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use kodiak_crypto::{CaKeyType, RsaBits, TEN_YEARS};
 use kodiak_model::{Place, ResourceKey, labels};
-use kodiak_store::{Expect, StoreError, Transaction, Write};
+use kodiak_store::{Expect, Snapshot, Transaction, Write};
 use kodiak_tokens::{
     SigningKey, UserClaims, issue_user,
     names::{ADMIN_USER_TOKEN, FIRST_SERIAL, TokenKind, user_signing_key, zone_signing_key},
@@ -14,7 +14,7 @@ use kodiak_tokens::{
 use serde_json::{Value, json};
 
 use super::{check, labelled, resource, secret, secrets};
-use crate::{Catalog, Refusal, Target, ca::ADMIN_CA, signing};
+use crate::{Author, Catalog, Refusal, Rights, Target, ca::ADMIN_CA, put::TRIES, signing};
 
 pub const ADMIN_USER: &str = "mesh-system:admin";
 pub const ADMIN_GROUP: &str = "mesh-system:admin";
@@ -22,6 +22,7 @@ pub const ADMIN_GROUP: &str = "mesh-system:admin";
 /// Record of the resources that were created once. Not in the table of kinds: no API shows it.
 const ONCE: &str = "Config";
 const ONCE_NAME: &str = "kodiak-defaults";
+const DEFAULT_MESH: &str = "default";
 
 /// Default resources that the configuration skips.
 #[derive(Debug, Clone, Copy, Default)]
@@ -29,6 +30,21 @@ pub struct Defaults {
     pub skip_mesh: bool,
     pub skip_hostname_generators: bool,
     pub skip_admin_token: bool,
+}
+
+/// Resource that is created once in a store.
+enum OnceDefault {
+    Mesh,
+    HostnameGenerator(&'static str, Value),
+}
+
+impl OnceDefault {
+    fn key(&self) -> ResourceKey {
+        match self {
+            Self::Mesh => ResourceKey::global("Mesh", DEFAULT_MESH),
+            Self::HostnameGenerator(name, _) => ResourceKey::global("HostnameGenerator", name),
+        }
+    }
 }
 
 /// Created resources, for the log.
@@ -81,10 +97,14 @@ impl Catalog {
         for zone in snapshot.list("Zone") {
             if *zone.key.name == **name {
                 present = true;
-            } else {
-                let write = Write::Delete { key: zone.key.clone(), expect: Expect::Any };
-                self.store().commit(write.into()).await?;
-                tracing::info!(zone = %zone.key.name, "removed the Zone of another control plane");
+                continue;
+            }
+            let write = Write::Delete { key: zone.key.clone(), expect: snapshot.expect(&zone.key) };
+            match self.commit(write.into(), false).await {
+                Ok(()) => tracing::info!(zone = %zone.key.name, "removed the Zone of another control plane"),
+                // Somebody else removed it.
+                Err(Refusal::NotFound) => (),
+                Err(refusal) => return Err(refusal),
             }
         }
         if !present {
@@ -95,25 +115,54 @@ impl Catalog {
     }
 
     async fn make_once(&self, defaults: Defaults, ensured: &mut Ensured) -> Result<(), Refusal> {
-        let mut made = self.made_once();
-        if !defaults.skip_mesh && made.insert("Mesh/default".to_owned()) {
-            let kind = kodiak_kinds::kinds().by_name("Mesh").expect("Mesh is in the table of kinds");
-            let target = Target { kind, mesh: "", name: "default" };
-            if self.store().get(&target.key()).is_none() {
-                self.put(target, json!({ "type": "Mesh", "name": "default" })).await?;
-                ensured.created.push(target.key().to_string());
-            }
-            self.remember(&made).await?;
+        if !defaults.skip_mesh {
+            self.make(OnceDefault::Mesh, ensured).await?;
         }
         if !defaults.skip_hostname_generators {
             for (name, spec) in hostname_generators(self.place()) {
-                if made.insert(format!("HostnameGenerator/{name}")) {
-                    self.add(self.hostname_generator(name, spec)?, ensured).await?;
-                    self.remember(&made).await?;
-                }
+                self.make(OnceDefault::HostnameGenerator(name, spec), ensured).await?;
             }
         }
         Ok(())
+    }
+
+    /// Creates a resource and the record that it was created, unless somebody has created the one or the other.
+    async fn make(&self, default: OnceDefault, ensured: &mut Ensured) -> Result<(), Refusal> {
+        let mut tries = 1..TRIES;
+        loop {
+            let snapshot = self.store().snapshot();
+            let Some(mut made) = made_once(&snapshot) else { return Ok(()) };
+            let key = default.key();
+            if !made.insert(format!("{}/{}", key.kind, key.name)) {
+                return Ok(());
+            }
+            let is_new = snapshot.get(&key).is_none();
+            let mut transaction =
+                if is_new { self.creation(&snapshot, &default).await? } else { Transaction::default() };
+            transaction.0.push(remember(&snapshot, &made));
+            match self.commit(transaction, false).await {
+                Ok(()) => {
+                    ensured.created.extend(is_new.then(|| key.to_string()));
+                    return Ok(());
+                }
+                Err(Refusal::Conflict(_)) if tries.next().is_some() => (),
+                Err(refusal) => return Err(refusal),
+            }
+        }
+    }
+
+    async fn creation(&self, snapshot: &Snapshot, default: &OnceDefault) -> Result<Transaction, Refusal> {
+        match default {
+            OnceDefault::Mesh => {
+                let kind = kodiak_kinds::kinds().by_name("Mesh").expect("Mesh is in the table of kinds");
+                let target = Target { kind, mesh: "", name: DEFAULT_MESH };
+                let (meta, spec, left_out) = self.read(target, json!({ "type": "Mesh", "name": DEFAULT_MESH }))?;
+                let checked = meta.with(spec, self.place());
+                let put = self.put_transaction(snapshot, checked, left_out, Rights::default(), &Author::User).await?;
+                Ok(put.1)
+            }
+            OnceDefault::HostnameGenerator(name, spec) => Ok(self.hostname_generator(name, spec.clone())?.into()),
+        }
     }
 
     /// These have their origin as the only label.
@@ -125,37 +174,40 @@ impl Catalog {
         Ok(labelled(&checked, [(labels::ORIGIN.to_owned(), origin.to_owned())].into()))
     }
 
-    fn made_once(&self) -> BTreeSet<String> {
-        let snapshot = self.store().snapshot();
-        let made = snapshot.world().get(&ResourceKey::global(ONCE, ONCE_NAME));
-        made.and_then(|made| made.document()).unwrap_or_default()
-    }
-
-    async fn remember(&self, made: &BTreeSet<String>) -> Result<(), Refusal> {
-        let write = Write::Put {
-            key: ResourceKey::global(ONCE, ONCE_NAME),
-            spec: json!(made).to_string().into(),
-            labels: labels::Labels::new(),
-            owner: None,
-            expect: Expect::Any,
-        };
-        self.store().commit(write.into()).await?;
-        Ok(())
-    }
-
     /// Writes it unless another control plane just did.
     async fn add(&self, write: Write, ensured: &mut Ensured) -> Result<(), Refusal> {
-        let key = match &write {
-            Write::Put { key, .. } | Write::PutStatus { key, .. } | Write::Delete { key, .. } => key.to_string(),
-        };
-        match self.store().commit(Transaction::from(write)).await {
-            Ok(_) => {
+        let key = write.key().to_string();
+        match self.commit(write.into(), false).await {
+            Ok(()) => {
                 ensured.created.push(key);
                 Ok(())
             }
-            Err(StoreError::Conflict(_)) => Ok(()),
-            Err(error) => Err(error.into()),
+            Err(Refusal::Conflict(_)) => Ok(()),
+            Err(refusal) => Err(refusal),
         }
+    }
+}
+
+/// `None` when another version wrote it in an unknown format: then nothing is created.
+fn made_once(snapshot: &Snapshot) -> Option<BTreeSet<String>> {
+    let Some(record) = snapshot.world().get(&ResourceKey::global(ONCE, ONCE_NAME)) else {
+        return Some(BTreeSet::new());
+    };
+    let made = record.document();
+    if made.is_none() {
+        tracing::warn!(record = %record.key, "unreadable record of the control plane, no default resources are created");
+    }
+    made
+}
+
+fn remember(snapshot: &Snapshot, made: &BTreeSet<String>) -> Write {
+    let key = ResourceKey::global(ONCE, ONCE_NAME);
+    Write::Put {
+        expect: snapshot.expect(&key),
+        key,
+        spec: json!(made).to_string().into(),
+        labels: labels::Labels::new(),
+        owner: None,
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) fn before_put(snapshot: &Snapshot, checked: &Checked, old: Option<&Re
         return Ok(());
     }
     let (kind, key) = (checked.kind, key_of(checked));
-    let after = snapshot.with(write(checked, old).into())?;
+    let after = snapshot.with(write(checked, snapshot).into())?;
     let new = after.world().get(&key).and_then(|new| callers(new.policy()?));
     let Some(new) = new.filter(|new| names_tags(new)) else { return Ok(()) };
     let others = snapshot.world().policies(kind, &checked.mesh).filter(|other| other.name != new.name);

@@ -1,7 +1,7 @@
 //! `POST /bootstrap`: the bootstrap configuration of an Envoy.
 //!
-//! The token is verified before anything but the name of the proxy is read. Whether it is valid for the Dataplane is
-//! checked again on every stream.
+//! The token is verified before anything but the name of the proxy is read. Then the request is admitted as a stream of the
+//! proxy would be: the token must be valid for the Dataplane too, before anything of the proxy changes.
 
 mod host;
 mod metadata;
@@ -18,6 +18,7 @@ use kodiak_model::{
     kinds::{dataplane::Dataplane, mesh::Mesh},
     labels, tags,
 };
+use kodiak_store::Snapshot;
 use kodiak_xds::{
     bootstrap::{Bootstrap, ControlPlane, XdsProtocol, to_yaml},
     names,
@@ -28,7 +29,7 @@ use serde_json::json;
 use crate::{
     Registry,
     admission::closing,
-    credential,
+    credential::{self, VerifiedToken},
     dataplane::{self, EffectiveDataplane},
     port::{empty, json_reply, reply, text},
     settings::Authn,
@@ -73,12 +74,15 @@ impl Registry {
             Ok(credentials) => credentials,
             Err(error) => return unreadable(&error),
         };
-        if let Err(error) = self.verify(&credentials) {
-            if let BootstrapError::Denied(reason) = &error {
-                self.refused(&closing(Closing::UNAUTHENTICATED, reason.as_str()));
+        let proof = match self.verify(&credentials) {
+            Ok(proof) => proof,
+            Err(error) => {
+                if let BootstrapError::Denied(reason) = &error {
+                    self.refused(&closing(Closing::UNAUTHENTICATED, reason.as_str()));
+                }
+                return error.reply();
             }
-            return error.reply();
-        }
+        };
         let parsed: BootstrapRequest = match serde_json::from_slice(request.body()) {
             Ok(parsed) => parsed,
             Err(error) => return unreadable(&error),
@@ -88,10 +92,19 @@ impl Registry {
             Err(error) => return error.reply(),
         };
         let key = ProxyKey::new(&credentials.mesh, &credentials.name);
-        if let Err(error) = self.0.readiness.restarted(&key).await {
-            // It would stay drained.
-            let reason = format!("cannot end the drain of {key}: {error}; try again");
-            return text(StatusCode::SERVICE_UNAVAILABLE, reason);
+        let resource = Some(parsed.dataplane_resource.as_str()).filter(|text| !text.is_empty());
+        let authorize = |snapshot: &Snapshot| self.check_on(snapshot, &key, &proof, resource);
+        match self.0.readiness.restarted(&key, authorize).await {
+            Ok(Ok(())) => (),
+            Ok(Err(refused)) => {
+                self.refused(&refused);
+                return text(StatusCode::UNAUTHORIZED, refused.message);
+            }
+            Err(error) => {
+                // It would stay drained.
+                let reason = format!("cannot end the drain of {key}: {error}; try again");
+                return text(StatusCode::SERVICE_UNAVAILABLE, reason);
+            }
         }
         let yaml = to_yaml(&bootstrap.message());
         let accept = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
@@ -107,16 +120,14 @@ impl Registry {
         }))
     }
 
-    fn verify(&self, credentials: &ProxyCredentials) -> Result<(), BootstrapError> {
+    fn verify(&self, credentials: &ProxyCredentials) -> Result<VerifiedToken, BootstrapError> {
         let ProxyCredentials { mesh, name, dataplane_token } = credentials;
         if self.0.settings.authn != Authn::None && dataplane_token.0.is_none() {
             return Err(BootstrapError::Invalid(TOKEN_REQUIRED.to_owned()));
         }
         let key = ProxyKey::new(mesh, name);
         self.mesh(&key)?;
-        credential::verify(&self.0.catalog, &self.0.settings, &key, dataplane_token)
-            .map(drop)
-            .map_err(BootstrapError::Denied)
+        credential::verify(&self.0.catalog, &self.0.settings, &key, dataplane_token).map_err(BootstrapError::Denied)
     }
 
     fn mesh(&self, key: &ProxyKey) -> Result<Arc<Mesh>, BootstrapError> {

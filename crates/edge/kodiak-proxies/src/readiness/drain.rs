@@ -75,19 +75,27 @@ impl InboundReadiness {
     }
 
     /// A new process of the proxy starts: the end of the one before is over. Inbounds stay as they are until the new one
-    /// has acknowledged its configuration.
-    pub(crate) async fn restarted(&self, key: &ProxyKey) -> Result<(), StoreError> {
-        if let Some(hold) = self.proxies().get_mut(key).and_then(|causes| causes.hold.as_mut())
-            && matches!(hold.cause, Cause::Ending(_))
-        {
-            hold.cause = Cause::Arriving { stream: None };
-        }
+    /// has acknowledged its configuration. `authorize` is asked about each version of the store that the decision is made
+    /// on, before anything changes; `Ok(Err)` is its answer.
+    pub(crate) async fn restarted<E>(
+        &self,
+        key: &ProxyKey,
+        authorize: impl Fn(&Snapshot) -> Result<(), E>,
+    ) -> Result<Result<(), E>, StoreError> {
         loop {
             let snapshot = self.store.snapshot();
+            if let Err(denied) = authorize(&snapshot) {
+                return Ok(Err(denied));
+            }
+            if let Some(hold) = self.proxies().get_mut(key).and_then(|causes| causes.hold.as_mut())
+                && matches!(hold.cause, Cause::Ending(_))
+            {
+                hold.cause = Cause::Arriving { stream: None };
+            }
             let started = |status| DataplaneStatus { draining: false, not_live: false, ..status };
-            let Some(write) = status_write(&snapshot, key, started) else { return Ok(()) };
+            let Some(write) = status_write(&snapshot, key, started) else { return Ok(Ok(())) };
             match self.store.commit(write.into()).await {
-                Ok(_) | Err(StoreError::NotFound(_)) => return Ok(()),
+                Ok(_) | Err(StoreError::NotFound(_)) => return Ok(Ok(())),
                 Err(StoreError::Conflict(_)) => (),
                 Err(error) => return Err(error),
             }

@@ -22,6 +22,7 @@ mod tokens;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -166,6 +167,10 @@ impl Sessions {
 
     pub(crate) fn status(&self, key: &ProxyKey) -> Option<ProxyStatus> {
         self.state().streams.get(key).map(|stream| stream.status(key))
+    }
+
+    pub(crate) fn peer(&self, key: &ProxyKey) -> Option<SocketAddr> {
+        self.state().streams.get(key).map(|stream| stream.peer)
     }
 
     pub(crate) fn acknowledged(&self, key: &ProxyKey) -> Option<u64> {

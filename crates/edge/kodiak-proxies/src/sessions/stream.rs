@@ -1,6 +1,7 @@
 //! One ADS stream of a proxy, and its reports.
 
 use std::{
+    net::SocketAddr,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -24,6 +25,7 @@ use crate::Registry;
 pub(crate) struct Stream {
     pub(crate) id: u64,
     pub(crate) protocol: Protocol,
+    pub(crate) peer: SocketAddr,
     pub(crate) connected: Timestamp,
     pub(crate) credential: Credential,
     /// Expiration time of the token.

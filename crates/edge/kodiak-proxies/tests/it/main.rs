@@ -18,3 +18,4 @@ mod pushes;
 mod recheck;
 mod traffic;
 mod unauthenticated;
+mod unauthorized;

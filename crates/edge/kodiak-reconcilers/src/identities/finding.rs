@@ -193,10 +193,11 @@ impl Situation<'_> {
             }
         };
         let is_known = stored.is_some_and(|stored| *stored.status::<MeshTrustStatus>() == status);
+        let key = ResourceKey::in_mesh("MeshTrust", self.mesh, name);
         let origin = (!is_known).then(|| Write::PutStatus {
-            key: ResourceKey::in_mesh("MeshTrust", self.mesh, name),
+            expect: self.snapshot.expect_status(&key),
+            key,
             status: serde_json::to_string(&status).expect("a status has text keys").into(),
-            expect: Expect::Any,
         });
         Ok(put.into_iter().chain(origin).collect())
     }

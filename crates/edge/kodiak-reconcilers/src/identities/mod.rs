@@ -220,7 +220,7 @@ fn status(resource: &Resource, conditions: Vec<Condition>) -> Option<Write> {
         Write::PutStatus {
             key: resource.key.clone(),
             status: serde_json::to_string(&status).expect("a status has text keys").into(),
-            expect: resource.status_version.map_or(Expect::Any, Expect::Version),
+            expect: resource.status_version.map_or(Expect::Absent, Expect::Version),
         }
     })
 }

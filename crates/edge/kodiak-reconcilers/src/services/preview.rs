@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use kodiak_model::ResourceKey;
 use kodiak_services::service_status::ServiceSettings;
-use kodiak_store::{Snapshot, Write};
+use kodiak_store::Snapshot;
 use kodiak_world::Change;
 
 use super::{observe::ObservedState, write};
@@ -35,7 +35,7 @@ pub fn preview(before: &Snapshot, after: &Snapshot, mesh: &str, settings: &Servi
             break;
         }
         for write in due.writes.iter().map(write::write) {
-            let key = key_of(&write).clone();
+            let key = write.key().clone();
             // On a conflict the reconciler retries against the newer record, which a preview does not have.
             let Ok(next) = reconciled.with(write.into()) else { continue };
             let resource = next.world().get(&key).cloned();
@@ -44,10 +44,4 @@ pub fn preview(before: &Snapshot, after: &Snapshot, mesh: &str, settings: &Servi
         }
     }
     reconciled
-}
-
-fn key_of(write: &Write) -> &ResourceKey {
-    match write {
-        Write::Put { key, .. } | Write::PutStatus { key, .. } | Write::Delete { key, .. } => key,
-    }
 }

@@ -23,7 +23,9 @@ pub(crate) fn check(write: &Write) -> Result<(), StoreError> {
             (key, problem)
         }
         Write::PutStatus { key, status, .. } => (key, check_key(key).or_else(|| check_text(status))),
-        Write::Delete { key, .. } => (key, check_key(key)),
+        Write::Delete { key, .. } | Write::Require { key, .. } | Write::RequireStatus { key, .. } => {
+            (key, check_key(key))
+        }
     };
     problem.map_or(Ok(()), |problem| Err(StoreError::Invalid { key: key.clone(), problem }))
 }

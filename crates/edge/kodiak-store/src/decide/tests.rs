@@ -48,6 +48,26 @@ proptest! {
         }
     }
 
+    /// Also when it was deleted and created again, so that a version names one content of one record for ever.
+    #[test]
+    fn versions_of_a_key_never_come_back(transactions in transactions()) {
+        let mut state = State::default();
+        let (mut specs, mut statuses) = (BTreeMap::new(), BTreeMap::new());
+        for transaction in transactions {
+            let Ok(decision) = decide(&state, transaction, time(0)) else { continue };
+            for event in decision.events {
+                let Event::Put(record) = event else { continue };
+                let Record { key, spec, labels, owner, created: _, status, version, status_version, .. } = Record::clone(&record);
+                let content = (spec, labels, owner);
+                prop_assert_eq!(specs.entry((key.clone(), version)).or_insert(content.clone()), &content);
+                if status.is_some() {
+                    prop_assert_eq!(statuses.entry((key, status_version)).or_insert(status.clone()), &status);
+                }
+            }
+            state = decision.state;
+        }
+    }
+
     /// Every reader, at any pace and from any revision, ends with the current state.
     #[test]
     fn every_watch_rebuilds_the_snapshot(

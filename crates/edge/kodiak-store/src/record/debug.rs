@@ -49,6 +49,12 @@ impl fmt::Debug for Write {
                 .field("expect", expect)
                 .finish(),
             Self::Delete { key, expect } => f.debug_struct("Delete").field("key", key).field("expect", expect).finish(),
+            Self::Require { key, expect } => {
+                f.debug_struct("Require").field("key", key).field("expect", expect).finish()
+            }
+            Self::RequireStatus { key, expect } => {
+                f.debug_struct("RequireStatus").field("key", key).field("expect", expect).finish()
+            }
         }
     }
 }

@@ -43,7 +43,8 @@ mod on {
             put_creates_and_replaces, versions_are_compared, expect_absent_conflicts_with_a_record, equal_write_is_no_change,
             status_and_spec_are_written_separately, status_versions_are_compared, status_and_spec_do_not_undo_each_other,
             deletes_cascade, owners_must_exist, transactions_are_all_or_nothing, writes_see_those_before_them,
-            rejected_write_fails_only_itself, one_of_many_concurrent_writes_wins;
+            rejected_write_fails_only_itself, one_of_many_concurrent_writes_wins, recreated_record_is_another_one,
+            requirement_refuses_the_whole_transaction, owner_is_deleted_only_without_records_of_a_kind;
         gathering: refused_transaction_of_a_batch_fails_alone, batch_has_the_order_of_its_transactions;
         reads: lists_are_ordered, counts_are_maintained, snapshots_are_immutable;
         watching:

@@ -47,9 +47,66 @@ pub(crate) async fn expect_absent_conflicts_with_a_record(bed: Bed) {
     let store = bed.open().await;
     write(&store, put_if("a", "{}", Expect::Absent)).await;
     assert!(matches!(refuse(&store, put_if("a", "{}", Expect::Absent)).await, StoreError::Conflict(_)));
+}
+
+/// A write that was decided on the deleted record never changes the new one, however alike they are.
+pub(crate) async fn recreated_record_is_another_one(bed: Bed) {
+    let store = bed.open().await;
+    write(&store, put_if("a", "{}", Expect::Absent)).await;
+    write(&store, put_status("a", "{}")).await;
+    let read = store.snapshot();
+    let (expect, expect_status) = (read.expect(&key("a")), read.expect_status(&key("a")));
     write(&store, delete("a")).await;
-    let again = write(&store, put_if("a", "{}", Expect::Absent)).await;
-    assert_eq!(again.records[0].as_ref().unwrap().version, 1, "a new record, not the old one");
+    write(&store, put_if("a", "{}", Expect::Absent)).await;
+    let status = Write::PutStatus { key: key("a"), status: "{}".into(), expect: expect_status };
+    assert!(matches!(refuse(&store, status).await, StoreError::Conflict(_)), "it has no status any more");
+    write(&store, put_status("a", "{}")).await;
+    for stale in [
+        put_if("a", r#"{"n":1}"#, expect),
+        Write::PutStatus { key: key("a"), status: "[]".into(), expect: expect_status },
+        Write::Delete { key: key("a"), expect },
+        Write::Require { key: key("a"), expect },
+    ] {
+        assert!(matches!(refuse(&store, stale).await, StoreError::Conflict(_)));
+    }
+    let now = store.snapshot();
+    write(&store, put_if("a", r#"{"n":1}"#, now.expect(&key("a")))).await;
+    write(&store, Write::PutStatus { key: key("a"), status: "[]".into(), expect: now.expect_status(&key("a")) }).await;
+}
+
+pub(crate) async fn requirement_refuses_the_whole_transaction(bed: Bed) {
+    let store = bed.open().await;
+    write(&store, put("read", "{}")).await;
+    let read = store.snapshot();
+    let decided = |require: &str| {
+        let require = Write::Require { key: key(require), expect: read.expect(&key(require)) };
+        Transaction(vec![put("decided", "{}"), require])
+    };
+    let before = store.snapshot().revision();
+    store.commit(decided("read")).await.unwrap();
+    assert_eq!(store.snapshot().revision(), before + 1, "a requirement is no change");
+    write(&store, delete("decided")).await;
+    store.commit(decided("absent")).await.unwrap();
+    write(&store, delete("decided")).await;
+
+    write(&store, put("read", r#"{"n":1}"#)).await;
+    write(&store, put("absent", "{}")).await;
+    for changed in ["read", "absent"] {
+        let refused = store.commit(decided(changed)).await.unwrap_err();
+        assert!(matches!(refused, StoreError::Conflict(conflict) if conflict == key(changed)));
+    }
+    assert!(store.get(&key("decided")).is_none());
+}
+
+pub(crate) async fn owner_is_deleted_only_without_records_of_a_kind(bed: Bed) {
+    let store = bed.open().await;
+    write(&store, put("owner", "{}")).await;
+    let Expect::Version(version) = store.snapshot().expect(&key("owner")) else { panic!("it is there") };
+    let delete = |owned| Write::Delete { key: key("owner"), expect: Expect::VersionWithout { version, owned } };
+    write(&store, put_owned("child", "owner")).await;
+    assert!(matches!(refuse(&store, delete("MeshService")).await, StoreError::Conflict(_)));
+    write(&store, delete("Mesh")).await;
+    assert!(store.snapshot().is_empty());
 }
 
 pub(crate) async fn equal_write_is_no_change(bed: Bed) {
@@ -136,9 +193,9 @@ pub(crate) async fn owners_must_exist(bed: Bed) {
     // A new owner is a change, and the record no longer depends on the old one.
     let owners = ["one", "two"].map(|name| put(name, "{}"));
     store.commit(Transaction(owners.into())).await.unwrap();
-    write(&store, put_owned("child", "one")).await;
+    let first = write(&store, put_owned("child", "one")).await.records[0].as_ref().unwrap().version;
     let moved = write(&store, put_owned("child", "two")).await;
-    assert_eq!(moved.records[0].as_ref().unwrap().version, 2);
+    assert_eq!(moved.records[0].as_ref().unwrap().version, first + 1);
     write(&store, delete("one")).await;
     assert!(store.get(&key("child")).is_some());
     write(&store, delete("two")).await;
@@ -167,7 +224,8 @@ pub(crate) async fn writes_see_those_before_them(bed: Bed) {
     ]);
     let written = store.commit(transaction).await.unwrap();
     let versions: Vec<_> = written.records.iter().map(|record| record.as_ref().map(|record| record.version)).collect();
-    assert_eq!(versions, [Some(1), Some(2), Some(2), Some(1), None, Some(1)]);
+    // `b` begins at revision 4, and the new `a` at revision 7.
+    assert_eq!(versions, [Some(1), Some(2), Some(2), Some(4), None, Some(7)]);
     assert_eq!((written.revision, &*spec(&store, "a"), store.get(&key("b"))), (7, r#"{"n":3}"#, None));
     assert_eq!(bed.open_again(store).await, BTreeMap::from([(key("a"), written.records[5].clone().unwrap())]));
 }

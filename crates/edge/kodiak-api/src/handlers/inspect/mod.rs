@@ -25,6 +25,7 @@ use axum::{
 };
 use kodiak_inspection::inspect::MeshView;
 use kodiak_kinds::kinds;
+use kodiak_listen::LogThrottle;
 use kodiak_model::{Kind, ProxyKey, ResourceKey};
 use kodiak_rules::Proxy;
 use kodiak_store::{Record, Snapshot};
@@ -71,7 +72,12 @@ pub(crate) async fn status(api: Api, call: ApiCall) -> Result<Response, ApiError
         let text = serde_json::to_string(&status).expect("a status has text keys");
         return Ok(json(StatusCode::OK, text));
     }
-    let insight = snapshot.world().insight(&proxy).unwrap_or_default();
+    Err(not_connected(&api, &snapshot, &proxy))
+}
+
+/// Names the control plane that holds the connection.
+fn not_connected(api: &Api, snapshot: &Snapshot, proxy: &ProxyKey) -> ApiError {
+    let insight = snapshot.world().insight(proxy).unwrap_or_default();
     let open = insight.subscriptions.iter().rev().find(|subscription| subscription.is_open());
     let detail = match open {
         Some(open) if open.control_plane_instance_id != api.info().instance_id => {
@@ -82,7 +88,7 @@ pub(crate) async fn status(api: Api, call: ApiCall) -> Result<Response, ApiError
         }
         Some(_) | None => "the proxy is not connected".to_owned(),
     };
-    Err(ApiError::new(StatusCode::NOT_FOUND, "Proxy not connected to this control plane", detail))
+    ApiError::new(StatusCode::NOT_FOUND, NOT_CONNECTED, detail)
 }
 
 pub(crate) async fn config_dump(api: Api, call: ApiCall) -> Result<Response, ApiError> {
@@ -119,8 +125,11 @@ pub(crate) async fn unknown(_: Api, call: ApiCall) -> Result<Response, ApiError>
 }
 
 async fn ask(api: Api, call: ApiCall, question: AdminQuery) -> Result<Response, ApiError> {
-    let (_, proxy) = find(&api, &call)?;
-    let answer = api.proxies().ask(proxy, question).await.map_err(|error| failed(&error))?;
+    let (snapshot, proxy) = find(&api, &call)?;
+    let answer = api.proxies().ask(proxy.clone(), question).await.map_err(|error| match error {
+        InspectError::NotConnected => not_connected(&api, &snapshot, &proxy),
+        error => failed(&error),
+    })?;
     let content = if question.is_json() { "application/json" } else { "text/plain; charset=utf-8" };
     Ok((StatusCode::OK, [(header::CONTENT_TYPE, content)], answer).into_response())
 }
@@ -174,16 +183,23 @@ fn answer(body: &impl Serialize) -> Response {
     json(StatusCode::OK, serde_json::to_string(body).expect("answers have text keys"))
 }
 
+const NOT_CONNECTED: &str = "Proxy not connected to this control plane";
+
+static FAILURES: LogThrottle = LogThrottle::new();
+
 pub(crate) fn failed(error: &InspectError) -> ApiError {
     match error {
         InspectError::NeverConnected => ApiError::not_found("Could not retrieve the DataplaneInsight"),
+        InspectError::NotConnected => ApiError::not_found(NOT_CONNECTED),
         InspectError::Faults(faults) => {
             let title = "Generated configuration failed validation";
             ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, title, faults.join("; "))
         }
         InspectError::Unreachable(why) => ApiError::new(StatusCode::BAD_GATEWAY, "Envoy admin request failed", why),
         InspectError::Broken(why) => {
-            tracing::error!(error = why, "proxy inspection failed");
+            if let Some(suppressed) = FAILURES.admit() {
+                tracing::error!(error = why, suppressed, "proxy inspection failed");
+            }
             ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "Proxy inspection failed", "Internal Server Error")
         }
     }

@@ -3,10 +3,12 @@
 //! While mTLS is enabled, a CA is changed by listing another backend, enabling it, and removing the first one when no
 //! proxy has its certificate any more. Any other way would disconnect proxies from each other.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use kodiak_crypto::{certificates, check_ca_pair};
 use kodiak_model::{
-    FieldPath, Problems,
+    FieldPath, Problems, ResourceKey,
     data_source::DataSource,
     kinds::{
         dataplane_insight::DataplaneInsight,
@@ -146,6 +148,15 @@ pub(super) fn check_provided(
             }
         }
     }
+}
+
+/// Secrets of the `provided` backends.
+pub(super) fn sources_read(name: &str, mesh: &Mesh) -> impl Iterator<Item = ResourceKey> + use<> {
+    let provided = backends(mesh).filter(|backend| backend.backend_type == PROVIDED);
+    let sources = provided.filter_map(|backend| ca_sources(name, backend).ok());
+    let secrets = sources.flat_map(|CaSources { cert, key }| [cert.secret, key.secret]).flatten();
+    let keys: BTreeSet<_> = secrets.map(|secret| ResourceKey::in_mesh("Secret", name, &secret)).collect();
+    keys.into_iter()
 }
 
 fn check_pair(

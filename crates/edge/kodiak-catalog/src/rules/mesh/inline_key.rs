@@ -6,7 +6,7 @@ use kodiak_model::{
     kinds::mesh::{BackendConf, Mesh, MtlsBackend, ProvidedCa},
     names,
 };
-use kodiak_store::{Expect, Snapshot, Write};
+use kodiak_store::{Snapshot, Write};
 use serde_json::json;
 
 use crate::{
@@ -70,12 +70,10 @@ fn move_key(
     };
     refer(backend, &DataSource { secret: Some(secret.clone()), ..DataSource::default() });
     let key = ResourceKey::in_mesh("Secret", mesh, &secret);
-    let stored = snapshot.get(&key);
     if snapshot.world().secret(&key).is_some_and(|stored| stored == bytes) {
         return None;
     }
-    let expect = stored.map_or(Expect::Absent, |stored| Expect::Version(stored.version));
-    Some(initial::secret(catalog, mesh, &secret, &bytes, expect))
+    Some(initial::secret(catalog, mesh, &secret, &bytes, snapshot.expect(&key)))
 }
 
 fn refer(backend: &mut MtlsBackend, source: &DataSource) {

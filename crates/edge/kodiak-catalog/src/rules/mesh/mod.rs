@@ -7,14 +7,14 @@ mod inline_key;
 use std::sync::Arc;
 
 use kodiak_model::{
-    Checked, FieldPath, Problems,
+    Checked, FieldPath, Problems, ResourceKey,
     kinds::mesh::{Mesh, MeshServicesMode, new_name_fault},
 };
-use kodiak_store::{Record, Snapshot, Write};
+use kodiak_store::{Expect, Record, Snapshot, Write};
 
 use crate::{Catalog, Refusal, Stage};
 
-/// Returns the writes of the Mesh's Secrets.
+/// Returns the writes of the Mesh's Secrets, and the Secrets that were read.
 pub(super) fn before_put(
     catalog: &Catalog,
     snapshot: &Snapshot,
@@ -38,14 +38,15 @@ pub(super) fn before_put(
         ca::check_provided(snapshot, &catalog.files, &checked.name, stored, &mesh, &mut problems, warnings);
     }
     ca::check_builtin(snapshot, &checked.name, &mesh, &mut problems);
-    let secrets = inline_key::move_to_secrets(catalog, snapshot, &checked.name, &mut mesh, &mut problems);
+    let mut writes: Vec<_> = ca::sources_read(&checked.name, &mesh).map(|key| super::require(snapshot, key)).collect();
+    writes.extend(inline_key::move_to_secrets(catalog, snapshot, &checked.name, &mut mesh, &mut problems));
     if !problems.is_empty() {
         let stage = if old.is_none() { Stage::Create } else { Stage::Update };
         return Err(Refusal::invalid(stage, problems));
     }
     mesh.fill_defaults();
     checked.replace(mesh);
-    Ok(secrets)
+    Ok(writes)
 }
 
 /// MeshIdentities need the mode Exclusive: without it, proxies would lose their certificates, and a strict mesh would
@@ -65,9 +66,16 @@ fn check_mode(snapshot: &Snapshot, name: &str, new: &Mesh, problems: &mut Proble
     }
 }
 
-pub(super) fn before_delete(catalog: &Catalog, snapshot: &Snapshot, name: &str) -> Result<(), Refusal> {
-    if catalog.settings.unsafe_delete || snapshot.list_in("Dataplane", name).next().is_none() {
-        return Ok(());
+pub(super) fn before_delete(catalog: &Catalog, snapshot: &Snapshot, name: &str) -> Result<Vec<Write>, Refusal> {
+    if catalog.settings.unsafe_delete {
+        return Ok(Vec::new());
+    }
+    let key = ResourceKey::global("Mesh", name);
+    if let Some(mesh) = snapshot.get(&key)
+        && snapshot.list_in("Dataplane", name).next().is_none()
+    {
+        let expect = Expect::VersionWithout { version: mesh.version, owned: "Dataplane" };
+        return Ok(vec![Write::Require { key, expect }]);
     }
     let mut problems = Problems::default();
     problems.add(&FieldPath::MESH, "unable to delete mesh, there are still some dataplanes attached");

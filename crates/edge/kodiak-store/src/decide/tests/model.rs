@@ -31,15 +31,7 @@ impl Model {
         match write {
             Write::Put { key, spec, labels, owner, expect } => {
                 let old = self.records.get(key).cloned();
-                match (expect, &old) {
-                    (Expect::Absent, Some(_)) | (Expect::Version(_), None) => {
-                        return Err(StoreError::Conflict(key.clone()));
-                    }
-                    (Expect::Version(version), Some(old)) if old.version != *version => {
-                        return Err(StoreError::Conflict(key.clone()));
-                    }
-                    _ => (),
-                }
+                self.require(key, *expect)?;
                 if let Some(owner) = owner
                     && !self.records.contains_key(owner)
                 {
@@ -57,8 +49,8 @@ impl Model {
                     status: old.as_ref().and_then(|old| old.status.clone()),
                     labels: Arc::new(labels.clone()),
                     owner: owner.clone(),
-                    version: old.as_ref().map_or(1, |old| old.version + 1),
-                    status_version: old.as_ref().map_or(0, |old| old.status_version),
+                    version: old.as_ref().map_or(self.revision, |old| old.version + 1),
+                    status_version: old.as_ref().map_or(self.revision - 1, |old| old.status_version),
                     revision: self.revision,
                     created: old.as_ref().map_or(now, |old| old.created),
                     modified: now,
@@ -67,15 +59,9 @@ impl Model {
                 Ok(Some(record))
             }
             Write::PutStatus { key, status, expect } => {
-                let record = self.records.get_mut(key).ok_or_else(|| StoreError::NotFound(key.clone()))?;
-                let conflict = match expect {
-                    Expect::Any => false,
-                    Expect::Absent => record.status.is_some(),
-                    Expect::Version(version) => record.status.is_none() || record.status_version != *version,
-                };
-                if conflict {
-                    return Err(StoreError::Conflict(key.clone()));
-                }
+                self.records.get(key).ok_or_else(|| StoreError::NotFound(key.clone()))?;
+                self.require_status(key, *expect)?;
+                let record = self.records.get_mut(key).expect("it was there");
                 if record.status.as_ref() != Some(status) {
                     self.revision += 1;
                     record.status = Some(status.clone());
@@ -85,16 +71,39 @@ impl Model {
                 Ok(Some(record.clone()))
             }
             Write::Delete { key, expect } => {
-                let old = self.records.get(key).ok_or_else(|| StoreError::NotFound(key.clone()))?;
-                match expect {
-                    Expect::Any => (),
-                    Expect::Version(version) if old.version == *version => (),
-                    Expect::Absent | Expect::Version(_) => return Err(StoreError::Conflict(key.clone())),
-                }
+                self.records.get(key).ok_or_else(|| StoreError::NotFound(key.clone()))?;
+                self.require(key, *expect)?;
                 self.delete(key);
                 Ok(None)
             }
+            Write::Require { key, expect } => self.require(key, *expect).map(|()| None),
+            Write::RequireStatus { key, expect } => self.require_status(key, *expect).map(|()| None),
         }
+    }
+
+    fn owned(&self, key: &ResourceKey) -> impl Iterator<Item = &ResourceKey> {
+        self.records.values().filter(move |record| record.owner.as_ref() == Some(key)).map(|record| &record.key)
+    }
+
+    fn require(&self, key: &ResourceKey, expect: Expect) -> Result<(), StoreError> {
+        self.holds(key, expect, self.records.get(key).map(|record| record.version))
+    }
+
+    fn require_status(&self, key: &ResourceKey, expect: Expect) -> Result<(), StoreError> {
+        let record = self.records.get(key);
+        self.holds(key, expect, record.and_then(|record| record.status.as_ref().map(|_| record.status_version)))
+    }
+
+    fn holds(&self, key: &ResourceKey, expect: Expect, version: Option<u64>) -> Result<(), StoreError> {
+        let holds = match expect {
+            Expect::Any => true,
+            Expect::Absent => version.is_none(),
+            Expect::Version(expected) => version == Some(expected),
+            Expect::VersionWithout { version: expected, owned } => {
+                version == Some(expected) && self.owned(key).all(|key| &*key.kind != owned)
+            }
+        };
+        if holds { Ok(()) } else { Err(StoreError::Conflict(key.clone())) }
     }
 
     fn delete(&mut self, key: &ResourceKey) {

@@ -20,7 +20,9 @@ fn write() -> impl Strategy<Value = Write> {
         expect,
     });
     let delete = (key(), expect()).prop_map(|(key, expect)| Write::Delete { key, expect });
-    prop_oneof![4 => put, 2 => put_status, 1 => delete]
+    let require = (key(), expect()).prop_map(|(key, expect)| Write::Require { key, expect });
+    let require_status = (key(), expect()).prop_map(|(key, expect)| Write::RequireStatus { key, expect });
+    prop_oneof![8 => put, 4 => put_status, 2 => delete, 1 => require, 1 => require_status]
 }
 
 fn key() -> impl Strategy<Value = ResourceKey> {
@@ -37,5 +39,12 @@ fn labels() -> impl Strategy<Value = BTreeMap<String, String>> {
 }
 
 fn expect() -> impl Strategy<Value = Expect> {
-    prop_oneof![6 => Just(Expect::Any), 1 => Just(Expect::Absent), 2 => (1..4_u64).prop_map(Expect::Version)]
+    let without = (1..20_u64, select(vec!["Mesh", "MeshService"]))
+        .prop_map(|(version, owned)| Expect::VersionWithout { version, owned });
+    prop_oneof![
+        8 => Just(Expect::Any),
+        1 => Just(Expect::Absent),
+        2 => (1..20_u64).prop_map(Expect::Version),
+        1 => without,
+    ]
 }
