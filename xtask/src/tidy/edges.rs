@@ -107,7 +107,8 @@ const ALLOWED: &[(&str, Uses)] = &[
         ]),
     ),
     ("kodiak-listen", Only(&["kodiak-metrics"])),
-    ("kodiak-mads", Only(&["kodiak-model", "kodiak-world", "kodiak-inspection", "kodiak-store"])),
+    ("kodiak-pool", Only(&["kodiak-model"])),
+    ("kodiak-mads", Only(&["kodiak-model", "kodiak-world", "kodiak-inspection", "kodiak-store", "kodiak-pool"])),
     ("kodiak-ads", Only(&["kodiak-envoy", "kodiak-xds-stream", "kodiak-listen"])),
     (
         "kodiak-ca",
@@ -171,6 +172,7 @@ const ALLOWED: &[(&str, Uses)] = &[
             "kodiak-catalog",
             "kodiak-tokens",
             "kodiak-crypto",
+            "kodiak-pool",
             "kodiak-listen",
             "kodiak-metrics",
         ]),

@@ -10,22 +10,20 @@ use kodiak_api::inspect::{
 };
 use kodiak_ca::{Expiries, LeafExpiry, MeshCas};
 use kodiak_engine::{admin_port, redacted};
-use kodiak_model::ProxyKey;
+use kodiak_model::{Cancellation, ProxyKey};
+use kodiak_pool::{Caller, Pool};
 use kodiak_proxies::{ProxyStatus, Registry};
 use kodiak_reconcilers::quarantine::{Entry, Quarantine};
 use kodiak_store::{Snapshot, Store};
 use kodiak_traffic::Recorded;
 use kodiak_xds_stream::TypeUrl;
 use serde_json::Value;
-use tokio::sync::Semaphore;
 
 use crate::{
     admin,
     offline::{Offline, metadata},
 };
 
-/// Limit of concurrent inspections: configurations may be large.
-const AT_A_TIME: usize = 2;
 /// Limit of proxies that are named when an mTLS step waits.
 const MOST_NAMED: usize = 20;
 
@@ -39,7 +37,7 @@ pub(crate) struct Inspector {
     offline: Offline,
     quarantine: Quarantine,
     expiries: Expiries,
-    turns: Arc<Semaphore>,
+    pool: Pool,
 }
 
 impl Inspector {
@@ -50,32 +48,15 @@ impl Inspector {
         mesh_cas: MeshCas,
         offline: Offline,
         quarantine: Quarantine,
+        pool: Pool,
     ) -> Self {
-        let (turns, expiries) = (Arc::new(Semaphore::new(AT_A_TIME)), Expiries::default());
-        Self { instance_id: instance_id.into(), store, registry, mesh_cas, offline, quarantine, expiries, turns }
+        let expiries = Expiries::default();
+        Self { instance_id: instance_id.into(), store, registry, mesh_cas, offline, quarantine, expiries, pool }
     }
 
     /// Issues the certificates of proxies.
     pub(crate) fn with_expiries(self, expiries: Expiries) -> Self {
         Self { expiries, ..self }
-    }
-
-    /// Runs on a blocking thread: it may build a whole mesh.
-    async fn work<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Self) -> Result<T, InspectError> + Send + 'static,
-    ) -> Result<T, InspectError> {
-        let _turn = self.turns.acquire().await.map_err(|error| InspectError::Broken(error.to_string()))?;
-        let inspector = self.clone();
-        let done = tokio::task::spawn_blocking(move || work(&inspector)).await;
-        done.unwrap_or_else(|error| Err(InspectError::Broken(error.to_string())))
-    }
-
-    fn config_of(&self, proxy: &ProxyKey, ask: ConfigOptions) -> Result<Config, InspectError> {
-        let published = self.registry.snapshot(proxy).filter(|_| ask == ConfigOptions::default());
-        let Some(published) = published else { return self.offline.config_of(proxy, ask) };
-        let xds = redacted::config(&published).map_err(|error| InspectError::Broken(error.to_string()))?;
-        Ok(Config { xds, diff: None })
     }
 
     async fn ask_envoy(&self, proxy: &ProxyKey, question: AdminQuery) -> Result<Bytes, InspectError> {
@@ -89,7 +70,10 @@ impl Inspector {
         let port = admin_port(&metadata, &dataplane);
         let answer = admin::get(&host, port, question.path(), &client).await.map_err(InspectError::Unreachable)?;
         match question {
-            AdminQuery::ConfigDump { .. } => self.work(move |_| without_secrets(&answer)).await,
+            AdminQuery::ConfigDump { .. } => {
+                let shown = self.pool.run(Caller::Known, move |_| without_secrets(&answer)).await;
+                shown.unwrap_or_else(|error| Err(InspectError::Broken(error.to_string())))
+            }
             AdminQuery::Stats { .. } | AdminQuery::Clusters { .. } => Ok(answer),
         }
     }
@@ -104,15 +88,27 @@ impl Inspector {
 }
 
 impl Proxies for Inspector {
-    fn config(&self, proxy: ProxyKey, ask: ConfigOptions) -> InspectFuture<Config> {
-        let inspector = self.clone();
-        Box::pin(async move { inspector.work(move |inspector| inspector.config_of(&proxy, ask)).await })
+    fn config(
+        &self,
+        proxy: &ProxyKey,
+        ask: ConfigOptions,
+        cancellation: &Cancellation,
+    ) -> Result<Config, InspectError> {
+        let published = self.registry.snapshot(proxy).filter(|_| ask == ConfigOptions::default());
+        let Some(published) = published else { return self.offline.config(proxy, ask, cancellation) };
+        let xds = redacted::config(&published).map_err(|error| InspectError::Broken(error.to_string()))?;
+        Ok(Config { xds, diff: None })
     }
 
-    fn diff(&self, mesh: String, before: Snapshot, after: Snapshot, full: bool) -> InspectFuture<Value> {
-        let inspector = self.clone();
-        let work = move |inspector: &Self| inspector.offline.diff_of(&mesh, &before, &after, full);
-        Box::pin(async move { inspector.work(work).await })
+    fn diff(
+        &self,
+        mesh: &str,
+        before: &Snapshot,
+        after: &Snapshot,
+        full: bool,
+        cancellation: &Cancellation,
+    ) -> Result<Value, InspectError> {
+        self.offline.diff(mesh, before, after, full, cancellation)
     }
 
     fn ask(&self, proxy: ProxyKey, question: AdminQuery) -> InspectFuture<Bytes> {

@@ -19,7 +19,8 @@ use kodiak_kinds::kinds;
 use kodiak_listen::{ConnectionLimits, Listener};
 use kodiak_mads::Mads;
 use kodiak_metrics::{ControlPlaneInfo, Metrics};
-use kodiak_model::{Access, Place};
+use kodiak_model::{Access, Cancellation, Place};
+use kodiak_pool::Pool;
 use kodiak_proxies::Registry;
 use kodiak_reconcilers::{quarantine::Quarantine, run_identities, run_mtls, run_services};
 use kodiak_rules::Shadow;
@@ -33,6 +34,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     addresses::Addresses,
+    apart::{self, ApartPort},
     certificate,
     config::{self, Config, PostgresTlsMode, ResourceNames, StoreType},
     data_sources, defaults,
@@ -131,7 +133,8 @@ impl ControlPlane {
         let settings = proxies::settings(&config, &instance_id, &certificate, proxies.port(), &metrics);
         let (events, connections) = mpsc::unbounded_channel();
         let registry = Registry::new(catalog.clone(), settings, events);
-        let mesh_cas = MeshCas::new(store.clone()).with_files(files).with_renewal(config.certificates.renewal()?);
+        let mesh_cas =
+            MeshCas::new(store.clone()).with_files(files.clone()).with_renewal(config.certificates.renewal()?);
         let expiries = Expiries::default();
         let engine = kodiak_engine::EngineSettings {
             zone: config.multizone.zone.name.as_str().into(),
@@ -139,18 +142,21 @@ impl ControlPlane {
             naming: naming(&config),
             reachability: config.reachability.mode.into(),
             explained: config.reachability.explain.then(|| keeping.ranges.virtual_addresses().into()),
+            cancellation: Cancellation::never(),
         };
-        let offline = Offline::new(store.clone(), engine.clone(), keeping.clone());
+        let offline = Offline::new(store.clone(), engine.clone(), keeping.clone()).with_files(files.clone());
         let quarantine = Quarantine::new({
             let metrics = metrics.xds.clone();
             Box::new(move |count| metrics.resources_quarantined(count))
         });
         let (of_proxies, held) = (registry.clone(), quarantine.clone());
-        let inspector = Inspector::new(&instance_id, store.clone(), of_proxies, mesh_cas.clone(), offline, held);
+        let pool = Pool::new(config.api_server.computed.limits());
+        let cas = mesh_cas.clone();
+        let inspector = Inspector::new(&instance_id, store.clone(), of_proxies, cas, offline, held, pool.clone());
         let inspector = inspector.with_expiries(expiries.clone());
         let api_config = api_config(&config);
         log_write_access(&api_config);
-        let api = Api::new(catalog.clone(), api_config, info, metrics.clone(), Arc::new(inspector));
+        let api = Api::new(catalog.clone(), api_config, info, metrics.clone(), Arc::new(inspector), pool.clone());
         let router = kodiak_api::router(&api);
 
         let drain = CancellationToken::new();
@@ -245,7 +251,7 @@ impl ControlPlane {
             let listener = bind("monitoringAssignmentServer.port", server.interface, server.port).await?;
             monitoring = Some(listener.local_addr()?);
             let default_wait = server.default_fetch_timeout.to_std().unwrap_or_default();
-            let assignments = Mads::new(store.clone(), default_wait, drain.clone());
+            let assignments = Mads::new(store.clone(), default_wait, pool, drain.clone());
             let router = assignments.router();
             tasks
                 .spawn("monitoring assignments", ending(ports.plain("monitoring", listener, ports.monitoring, router)));
@@ -256,14 +262,16 @@ impl ControlPlane {
             bind("diagnostics.serverPort", config.diagnostics.interface, config.diagnostics.server_port).await?;
         let diagnostics = listener.local_addr()?;
         let metrics = with_kuma_names(metrics, &config, &shown_info);
-        let state = Diagnostics { store, metrics, started: started.clone(), writes: Arc::default() };
+        let state = Diagnostics::new(store, metrics, started.clone());
         let router = diagnostics::router(state.clone());
-        tasks.spawn("diagnostics", ending(ports.plain("diagnostics", listener, ports.diagnostics, router)));
+        let with_metrics = ApartPort::new("diagnostics", listener, ports.diagnostics, router)?;
         let listener =
             bind("diagnostics.healthPort", config.diagnostics.interface, config.diagnostics.health_port).await?;
         let health = listener.local_addr()?;
         let router = diagnostics::health_router(state);
-        tasks.spawn("health", ending(ports.plain("health", listener, ConnectionLimits::health(), router)));
+        let probes = ApartPort::new("health", listener, ConnectionLimits::health(), router)?;
+        let server = move |name, listener, limits| ports.server(name, listener, None, limits);
+        tasks.spawn("diagnostics", apart::serve(vec![with_metrics, probes], server));
         let defaults = kodiak_catalog::Defaults {
             skip_mesh: config.defaults.skip_mesh_creation,
             skip_hostname_generators: config.defaults.skip_hostname_generators,
@@ -421,8 +429,13 @@ fn api_config(config: &Config) -> ApiConfig {
     let lists = &config.access.lists;
     let tokens = &config.api_server.authn.tokens;
     let mut modify_resources = allowed(&lists.modify_resources);
+    let mut previews = allowed(&lists.previews);
     if config.access.anonymous_writes {
         modify_resources.add_anonymous();
+    }
+    // Who may write a document may also ask what it would do.
+    if config.access.anonymous_previews || config.access.anonymous_writes {
+        previews.add_anonymous();
     }
     ApiConfig {
         read_only: config.api_server.read_only,
@@ -438,6 +451,7 @@ fn api_config(config: &Config) -> ApiConfig {
             view_config_dump: allowed(&lists.view_config_dump),
             view_stats: allowed(&lists.view_stats),
             view_clusters: allowed(&lists.view_clusters),
+            previews,
         },
         cors_allowed_domains: config.api_server.cors_allowed_domains.clone(),
         base_path: config.api_server.base_path.clone(),

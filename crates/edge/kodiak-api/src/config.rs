@@ -48,6 +48,7 @@ pub struct AccessConfig {
     pub view_config_dump: Allowed,
     pub view_stats: Allowed,
     pub view_clusters: Allowed,
+    pub previews: Allowed,
 }
 
 /// Users by name, or by any of their groups.
@@ -105,6 +106,7 @@ impl Default for AccessConfig {
             view_config_dump: Allowed::admins(),
             view_stats: Allowed::everyone(),
             view_clusters: Allowed::everyone(),
+            previews: Allowed::authenticated(),
         }
     }
 }

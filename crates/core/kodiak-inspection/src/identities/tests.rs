@@ -51,7 +51,7 @@ fn store(world: &mut World, step: &Rollout) {
 }
 
 fn view(world: &World) -> MeshIdentities {
-    MeshIdentities::of(world, MESH, "").unwrap()
+    MeshIdentities::of(world, MESH, "", &kodiak_model::Cancellation::never()).unwrap().unwrap()
 }
 
 fn proxy(view: &MeshIdentities, name: &str) -> ProxyIdentity {

@@ -13,6 +13,7 @@ use kodiak_store::{Record, Snapshot, Write};
 use crate::{Catalog, Refusal, Target};
 
 pub(crate) use mesh_service::LeftOut;
+pub(crate) use policy::{TooMany, check_combinations, too_many};
 
 /// Rejects conflicts, and fills in fields from the mesh and the zone. Returns related writes.
 pub(crate) fn before_put(
@@ -29,7 +30,6 @@ pub(crate) fn before_put(
             mesh_service::before_put(snapshot, checked, left_out);
             Ok(Vec::new())
         }
-        _ if checked.kind.is_policy() => policy::before_put(snapshot, checked, old).map(|()| Vec::new()),
         _ => Ok(Vec::new()),
     }
 }

@@ -9,6 +9,7 @@ mod inline_key;
 mod inline_secret;
 mod keys;
 mod mesh_services;
+mod planner;
 mod policies;
 mod references;
 mod switching;
