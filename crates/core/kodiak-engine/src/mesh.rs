@@ -311,16 +311,16 @@ impl Mesh {
                 Stale::ClassResources
             }
         };
-        let mut changed = BTreeSet::new();
+        let mut updated = BTreeSet::new();
         for name in stale {
             if context.settings.cancellation.check().is_err() {
                 break;
             }
             if self.update_proxy(&name, staleness(&name), &dirty.policies, context) {
-                changed.insert(name);
+                updated.insert(name);
             }
         }
-        changed
+        updated
     }
 
     /// Collects MeshHTTPRoutes, and marks the policies that target one as changed.

@@ -33,7 +33,7 @@ pub struct Planned {
 #[derive(Debug)]
 pub struct Unfit {
     /// The one that causes it, if one does.
-    pub key: Option<ResourceKey>,
+    pub key: Option<Box<ResourceKey>>,
     pub refusal: Refusal,
 }
 
@@ -78,7 +78,9 @@ impl Planner<'_> {
         let unfit = |key, refusal| Unfit { key, refusal };
         let found = rules::too_many(&self.after, &self.changed, self.cancellation);
         match found.map_err(|cancelled| unfit(None, cancelled.into()))? {
-            Some(TooMany { key, problems }) => Err(unfit(Some(key), Refusal::invalid(Stage::Update, problems))),
+            Some(TooMany { key, problems }) => {
+                Err(unfit(Some(Box::new(key)), Refusal::invalid(Stage::Update, problems)))
+            }
             None => Ok(Planned { after: self.after, transaction: Transaction(self.writes) }),
         }
     }

@@ -27,10 +27,10 @@ pub(crate) async fn newer(
         let snapshot = mads.store.snapshot();
         let revision = snapshot.revision();
         let of_client = client_id.to_owned();
-        let respond = move |cancellation: &Cancellation| respond(snapshot.world(), &of_client, cancellation);
+        let answer = move |cancellation: &Cancellation| respond(snapshot.world(), &of_client, cancellation);
         // The port is not for users, but nobody is authenticated there either.
-        let made = mads.pool.run(Caller::Anonymous, respond).await?;
-        let Ok(response) = made else { return Ok(None) };
+        let computed = mads.pool.run(Caller::Anonymous, answer).await?;
+        let Ok(response) = computed else { return Ok(None) };
         if response.version_info != known {
             return Ok(Some(response));
         }

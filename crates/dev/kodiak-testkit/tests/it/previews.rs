@@ -133,7 +133,7 @@ async fn check(documents: Vec<Value>, edit: Edit) -> Result<bool, TestCaseError>
     let report = bed.offline.diff(MESH, &before, &planned, false, &Cancellation::never());
     let report = report.map_err(|error| TestCaseError::fail(format!("{error:?}")))?;
     let after = bed.settled().await;
-    let expected = bed.differences(&before, &after);
+    let expected = differences(&before, &after);
     let has_changes = !expected.is_empty();
     prop_assert_eq!(reported(&report), expected, "{:?}", edit);
     Ok(has_changes)
@@ -208,39 +208,39 @@ impl Bed {
         tokio::time::sleep(Duration::from_hours(1)).await;
         self.catalog.store().snapshot()
     }
-
-    /// Differences of the configuration of all proxies, each computed from scratch.
-    fn differences(&self, before: &Snapshot, after: &Snapshot) -> Named {
-        let (old, new) = (configured(before), configured(after));
-        let proxies = after.list_in("Dataplane", MESH).map(|record| record.key.name.to_string());
-        let mut all = Named::new();
-        for name in proxies {
-            let key = ProxyKey::new(MESH, &name);
-            let (old, new) = (old.snapshot(&key), new.snapshot(&key));
-            let difference = Difference::between(old.as_deref(), new.as_deref(), None).unwrap();
-            if difference.is_empty() {
-                continue;
-            }
-            let Difference { added, removed, changed } = difference;
-            let changed = changed.into_iter().map(|Changed { resource, .. }| resource).collect();
-            all.insert(
-                name,
-                [added, removed, changed].map(|resources: Vec<Resource>| {
-                    let mut names: Vec<String> =
-                        resources.into_iter().map(|one| format!("{} {}", one.type_url, one.name)).collect();
-                    names.sort();
-                    names
-                }),
-            );
-        }
-        all
-    }
 }
 
 impl Drop for Bed {
     fn drop(&mut self) {
         self.drain.cancel();
     }
+}
+
+/// Differences of the configuration of all proxies, each computed from scratch.
+fn differences(before: &Snapshot, after: &Snapshot) -> Named {
+    let (old, new) = (configured(before), configured(after));
+    let proxies = after.list_in("Dataplane", MESH).map(|record| record.key.name.to_string());
+    let mut all = Named::new();
+    for name in proxies {
+        let key = ProxyKey::new(MESH, &name);
+        let (old, new) = (old.snapshot(&key), new.snapshot(&key));
+        let difference = Difference::between(old.as_deref(), new.as_deref(), None).unwrap();
+        if difference.is_empty() {
+            continue;
+        }
+        let Difference { added, removed, changed } = difference;
+        let changed = changed.into_iter().map(|Changed { resource, .. }| resource).collect();
+        all.insert(
+            name,
+            [added, removed, changed].map(|resources: Vec<Resource>| {
+                let mut names: Vec<String> =
+                    resources.into_iter().map(|one| format!("{} {}", one.type_url, one.name)).collect();
+                names.sort();
+                names
+            }),
+        );
+    }
+    all
 }
 
 fn configured(snapshot: &Snapshot) -> OfflineMesh {

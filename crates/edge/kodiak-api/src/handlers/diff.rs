@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use axum::{http::StatusCode, response::Response};
-use kodiak_catalog::{Put, Refusal, Target, Unfit};
+use kodiak_catalog::{Planned, Put, Refusal, Target, Unfit};
 use kodiak_kinds::kinds;
 use kodiak_model::{Kind, Problem, Problems, ResourceKey, Scope, labels};
 use kodiak_store::Snapshot;
@@ -128,8 +128,8 @@ impl Plan {
             changes.push(json!({ "type": kind, "name": name, "effect": "deleted", "warnings": [] }));
         }
         let place = |key: &ResourceKey| places.get(key).copied();
-        let planned = planner.finish().map_err(|unfit| unfit_document(unfit, place, TITLE))?;
-        Ok(Self { after: planned.after, changes })
+        let Planned { after, .. } = planner.finish().map_err(|unfit| unfit_document(unfit, place, TITLE))?;
+        Ok(Self { after, changes })
     }
 }
 
@@ -139,7 +139,7 @@ pub(super) fn unfit_document(
     place: impl Fn(&ResourceKey) -> Option<usize>,
     title: &str,
 ) -> ApiError {
-    match (refusal, key.as_ref().and_then(place)) {
+    match (refusal, key.as_deref().and_then(place)) {
         (Refusal::Invalid { problems, .. }, Some(n)) => {
             ApiError::invalid(title, "Resource is not valid", within(n, problems))
         }

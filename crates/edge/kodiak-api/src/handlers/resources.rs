@@ -3,7 +3,7 @@
 use std::{net::Ipv4Addr, time::Duration};
 
 use axum::{http::StatusCode, response::Response};
-use kodiak_catalog::{Put, Refusal, Rights, Target};
+use kodiak_catalog::{Planned, Put, Refusal, Rights, Target};
 use kodiak_kinds::kinds;
 use kodiak_model::{Access, Cancellation, Cancelled, Kind, Kri, ResourceKey, Scope};
 use kodiak_pool::Caller;
@@ -154,8 +154,8 @@ pub(crate) fn dry_run(api: &Api, kind: &'static Kind, call: &ComputedCall) -> Re
     let now = api.catalog().store().snapshot();
     let mut planner = api.catalog().planner(&now, written.rights, &call.cancellation);
     let mut put = planner.write(written.target(), written.document.clone()).map_err(refused_write)?;
-    let planned = planner.finish().map_err(|unfit| refused_write(unfit.refusal))?;
-    put.warnings.extend(warnings(&planned.after, kind, &written.target().key(), &call.cancellation)?);
+    let Planned { after, .. } = planner.finish().map_err(|unfit| refused_write(unfit.refusal))?;
+    put.warnings.extend(warnings(&after, kind, &written.target().key(), &call.cancellation)?);
     Ok(written_response(&put))
 }
 
