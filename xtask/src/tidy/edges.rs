@@ -107,7 +107,11 @@ const ALLOWED: &[(&str, Uses)] = &[
         ]),
     ),
     ("kodiak-listen", Only(&["kodiak-metrics"])),
-    ("kodiak-mads", Only(&["kodiak-model", "kodiak-world", "kodiak-inspection", "kodiak-store", "kodiak-listen"])),
+    ("kodiak-pool", Only(&["kodiak-model"])),
+    (
+        "kodiak-mads",
+        Only(&["kodiak-model", "kodiak-world", "kodiak-inspection", "kodiak-store", "kodiak-listen", "kodiak-pool"]),
+    ),
     ("kodiak-ads", Only(&["kodiak-envoy", "kodiak-xds-stream", "kodiak-listen"])),
     (
         "kodiak-ca",
@@ -172,6 +176,7 @@ const ALLOWED: &[(&str, Uses)] = &[
             "kodiak-catalog",
             "kodiak-tokens",
             "kodiak-crypto",
+            "kodiak-pool",
             "kodiak-listen",
             "kodiak-metrics",
         ]),

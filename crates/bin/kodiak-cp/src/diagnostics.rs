@@ -1,4 +1,4 @@
-//! Diagnostics port: health, readiness and metrics.
+//! Diagnostics ports: health, readiness and metrics. They are served [apart](crate::apart).
 
 use std::sync::{
     Arc,
@@ -16,15 +16,24 @@ use jiff::Timestamp;
 use kodiak_metrics::Metrics;
 use kodiak_reconcilers::{AbsenceLimits, Moment};
 use kodiak_store::{Store, WriteProbe};
+use tokio::sync::Mutex;
 
 #[derive(Clone)]
 pub(crate) struct Diagnostics {
-    pub(crate) store: Store,
-    pub(crate) metrics: Metrics,
+    store: Store,
+    metrics: Metrics,
     /// The default resources exist.
-    pub(crate) started: Arc<AtomicBool>,
-    pub(crate) writes: Arc<WriteProbe>,
-    pub(crate) absence: AbsenceLimits,
+    started: Arc<AtomicBool>,
+    writes: Arc<WriteProbe>,
+    absence: AbsenceLimits,
+    /// One scrape at a time: each reads every mesh, and probes must not wait for it.
+    scrapes: Arc<Mutex<()>>,
+}
+
+impl Diagnostics {
+    pub(crate) fn new(store: Store, metrics: Metrics, started: Arc<AtomicBool>, absence: AbsenceLimits) -> Self {
+        Self { store, metrics, started, writes: Arc::default(), absence, scrapes: Arc::default() }
+    }
 }
 
 pub(crate) fn router(diagnostics: Diagnostics) -> Router {
@@ -55,6 +64,7 @@ async fn ready(State(diagnostics): State<Diagnostics>) -> Response {
 }
 
 async fn metrics(State(diagnostics): State<Diagnostics>) -> Response {
+    let _scrape = diagnostics.scrapes.lock().await;
     let snapshot = diagnostics.store.snapshot();
     let moment = Moment { now: Timestamp::now(), limits: diagnostics.absence };
     let waiting = snapshot.list("Mesh").map(|record| {

@@ -6,12 +6,13 @@ use std::{
 };
 
 use kodiak_api::inspect::InspectError;
+use kodiak_catalog::FileSources;
 use kodiak_engine::{
     EngineChange, EngineSettings,
     difference::{Difference, Patches},
     offline::{AffectedProxies, OfflineMesh},
 };
-use kodiak_model::{ProxyKey, ResourceKey};
+use kodiak_model::{Cancellation, ProxyKey, ResourceKey};
 use kodiak_reconcilers::preview;
 use kodiak_rollout::Rollout;
 use kodiak_services::service_status;
@@ -19,7 +20,10 @@ use kodiak_store::Snapshot;
 use kodiak_xds_stream::Snapshot as Published;
 use serde_json::{Value, json};
 
-use crate::offline::{broken, metadata};
+use crate::{
+    offline::{broken, metadata},
+    stored_identities::StoredIdentities,
+};
 
 /// Limit of a response in bytes. Proxies beyond it have counts only.
 const LARGEST: usize = 16 << 20;
@@ -29,24 +33,31 @@ const LARGEST: usize = 16 << 20;
 pub(crate) fn between(
     stored: &Snapshot,
     after: &Snapshot,
-    settings: &EngineSettings,
+    settings: EngineSettings,
     services: &service_status::ServiceSettings,
+    files: &FileSources,
     mesh: &str,
     full: bool,
 ) -> Result<Value, InspectError> {
-    let reconciled = preview(stored, after, mesh, services);
+    let cancellation = settings.cancellation.clone();
+    let reconciled = preview(stored, after, mesh, services, &cancellation)?;
     let of_mesh = EngineChange::of_mesh(stored.world(), mesh);
-    let mut world = OfflineMesh::new(settings.clone(), mesh, of_mesh).map_err(InspectError::Faults)?;
+    let identities = |of: &Snapshot| Arc::new(StoredIdentities::new(of.clone(), files.clone()));
+    let made = OfflineMesh::with_identities(settings, mesh, of_mesh, identities(stored));
+    let mut world = made.map_err(InspectError::Faults)?;
     let known: Vec<ProxyKey> = stored.list_in("Dataplane", mesh).map(|record| key_of(&record.key)).collect();
     let said = |proxy: &ProxyKey| Arc::new(metadata(stored.world(), proxy).unwrap_or_default());
     world.connect_all(known.iter().map(|proxy| (proxy.clone(), said(proxy))));
+    cancellation.check()?;
     // A proxy without a valid configuration today is compared with an empty one.
     let mut before: BTreeMap<ProxyKey, Option<Arc<Published>>> =
         known.into_iter().map(|proxy| (proxy.clone(), world.snapshot(&proxy))).collect();
     let changes = stored.world().difference(reconciled.world());
     let changes: Vec<_> = changes.into_iter().filter(|change| concerns(&change.key, mesh)).collect();
     let written = changes.iter().filter_map(EngineChange::of).chain(rolled_out(stored, after, mesh));
+    world.set_identities(identities(&reconciled));
     let mut concerned = world.change(written).map_err(InspectError::Faults)?;
+    cancellation.check()?;
     let mut new = Vec::new();
     for change in changes.iter().filter(|change| &*change.key.kind == "Dataplane") {
         let proxy = key_of(&change.key);
@@ -59,7 +70,8 @@ pub(crate) fn between(
         }
     }
     concerned.extend(world.connect_all(new));
-    answer(&world, &before, concerned, full)
+    cancellation.check()?;
+    answer(&world, &before, concerned, full, &cancellation)
 }
 
 fn key_of(dataplane: &ResourceKey) -> ProxyKey {
@@ -87,11 +99,13 @@ fn answer(
     before: &BTreeMap<ProxyKey, Option<Arc<Published>>>,
     concerned: AffectedProxies,
     full: bool,
+    cancellation: &Cancellation,
 ) -> Result<Value, InspectError> {
     let mut patches = full.then(Patches::default);
     let (mut proxies, mut faults) = (Vec::new(), Vec::new());
     let (mut bytes, mut told, mut left_out) = (0, 0, 0);
     for (proxy, found) in concerned {
+        cancellation.check()?;
         if !found.is_empty() {
             faults.push(json!({ "name": proxy.name, "faults": found }));
             continue;

@@ -10,7 +10,8 @@ use kodiak_api::inspect::{
 };
 use kodiak_ca::{Expiries, LeafExpiry, MeshCas};
 use kodiak_engine::{admin_port, redacted};
-use kodiak_model::ProxyKey;
+use kodiak_model::{Cancellation, ProxyKey};
+use kodiak_pool::{Caller, Pool};
 use kodiak_proxies::{ProxyStatus, Registry};
 use kodiak_reconcilers::{
     AbsenceLimits, Moment,
@@ -20,15 +21,12 @@ use kodiak_store::{Snapshot, Store};
 use kodiak_traffic::Recorded;
 use kodiak_xds_stream::TypeUrl;
 use serde_json::Value;
-use tokio::sync::Semaphore;
 
 use crate::{
     admin::{AdminInterface, EnvoyAdmin},
     offline::{Offline, metadata},
 };
 
-/// Limit of concurrent inspections: configurations may be large.
-const AT_A_TIME: usize = 2;
 /// Limit of proxies that are named when an mTLS step waits.
 const MOST_NAMED: usize = 20;
 
@@ -44,7 +42,7 @@ pub(crate) struct Inspector {
     quarantine: Quarantine,
     expiries: Expiries,
     absence: AbsenceLimits,
-    turns: Arc<Semaphore>,
+    pool: Pool,
 }
 
 impl Inspector {
@@ -56,10 +54,11 @@ impl Inspector {
         offline: Offline,
         admin: EnvoyAdmin,
         quarantine: Quarantine,
+        pool: Pool,
     ) -> Self {
-        let (turns, expiries) = (Arc::new(Semaphore::new(AT_A_TIME)), Expiries::default());
-        let (instance_id, absence) = (instance_id.into(), AbsenceLimits::default());
-        Self { instance_id, store, registry, mesh_cas, offline, admin, quarantine, expiries, absence, turns }
+        let (expiries, absence) = (Expiries::default(), AbsenceLimits::default());
+        let instance_id = instance_id.into();
+        Self { instance_id, store, registry, mesh_cas, offline, admin, quarantine, expiries, absence, pool }
     }
 
     /// Issues the certificates of proxies.
@@ -70,24 +69,6 @@ impl Inspector {
     /// For how long rollouts wait for proxies that are not connected.
     pub(crate) fn with_absence(self, absence: AbsenceLimits) -> Self {
         Self { absence, ..self }
-    }
-
-    /// Runs on a blocking thread: it may build a whole mesh.
-    async fn work<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Self) -> Result<T, InspectError> + Send + 'static,
-    ) -> Result<T, InspectError> {
-        let _turn = self.turns.acquire().await.map_err(|error| InspectError::Broken(error.to_string()))?;
-        let inspector = self.clone();
-        let done = tokio::task::spawn_blocking(move || work(&inspector)).await;
-        done.unwrap_or_else(|error| Err(InspectError::Broken(error.to_string())))
-    }
-
-    fn config_of(&self, proxy: &ProxyKey, ask: ConfigOptions) -> Result<Config, InspectError> {
-        let published = self.registry.snapshot(proxy).filter(|_| ask == ConfigOptions::default());
-        let Some(published) = published else { return self.offline.config_of(proxy, ask) };
-        let xds = redacted::config(&published).map_err(|error| InspectError::Broken(error.to_string()))?;
-        Ok(Config { xds, diff: None })
     }
 
     async fn ask_envoy(&self, proxy: ProxyKey, question: AdminQuery) -> Result<Bytes, InspectError> {
@@ -103,7 +84,10 @@ impl Inspector {
         let interface = AdminInterface { proxy, host, port, peer };
         let answer = self.admin.get(interface, question.path(), &client).await?;
         let answer = match question {
-            AdminQuery::ConfigDump { .. } => self.work(move |_| answer.map(without_secrets)).await?,
+            AdminQuery::ConfigDump { .. } => {
+                let shown = self.pool.run(Caller::Known, move |_| answer.map(without_secrets)).await;
+                shown.unwrap_or_else(|error| Err(InspectError::Broken(error.to_string())))?
+            }
             AdminQuery::Stats { .. } | AdminQuery::Clusters { .. } => answer,
         };
         Ok(answer.into_bytes())
@@ -120,15 +104,27 @@ impl Inspector {
 }
 
 impl Proxies for Inspector {
-    fn config(&self, proxy: ProxyKey, ask: ConfigOptions) -> InspectFuture<Config> {
-        let inspector = self.clone();
-        Box::pin(async move { inspector.work(move |inspector| inspector.config_of(&proxy, ask)).await })
+    fn config(
+        &self,
+        proxy: &ProxyKey,
+        ask: ConfigOptions,
+        cancellation: &Cancellation,
+    ) -> Result<Config, InspectError> {
+        let published = self.registry.snapshot(proxy).filter(|_| ask == ConfigOptions::default());
+        let Some(published) = published else { return self.offline.config(proxy, ask, cancellation) };
+        let xds = redacted::config(&published).map_err(|error| InspectError::Broken(error.to_string()))?;
+        Ok(Config { xds, diff: None })
     }
 
-    fn diff(&self, mesh: String, before: Snapshot, after: Snapshot, full: bool) -> InspectFuture<Value> {
-        let inspector = self.clone();
-        let work = move |inspector: &Self| inspector.offline.diff_of(&mesh, &before, &after, full);
-        Box::pin(async move { inspector.work(work).await })
+    fn diff(
+        &self,
+        mesh: &str,
+        before: &Snapshot,
+        after: &Snapshot,
+        full: bool,
+        cancellation: &Cancellation,
+    ) -> Result<Value, InspectError> {
+        self.offline.diff(mesh, before, after, full, cancellation)
     }
 
     fn ask(&self, proxy: ProxyKey, question: AdminQuery) -> InspectFuture<Bytes> {

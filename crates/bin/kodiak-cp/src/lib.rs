@@ -5,6 +5,7 @@
 
 mod addresses;
 mod admin;
+mod apart;
 mod certificate;
 pub mod config;
 mod data_sources;
@@ -24,6 +25,7 @@ mod panics;
 mod proxies;
 mod socket;
 mod start;
+mod stored_identities;
 mod tasks;
 mod writer;
 
@@ -31,3 +33,4 @@ pub use config::Config;
 pub use faults::{EngineFault, Faults};
 pub use offline::Offline;
 pub use start::{ControlPlane, run, run_with};
+pub use stored_identities::StoredIdentities;

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use axum::body::Bytes;
 use kodiak_api::inspect::{AdminQuery, Config, ConfigOptions, InspectError, InspectFuture, Proxies, Status};
+use kodiak_catalog::FileSources;
 use kodiak_engine::{EngineChange, EngineSettings, offline::OfflineMesh, patch, redacted};
 use kodiak_envoy::json;
-use kodiak_model::ProxyKey;
+use kodiak_model::{Cancellation, ProxyKey};
 use kodiak_rules::Shadow;
 use kodiak_services::service_status;
 use kodiak_store::{Snapshot, Store};
@@ -14,7 +15,7 @@ use kodiak_xds::node::NodeMetadata;
 use kodiak_xds_stream::Snapshot as Published;
 use serde_json::{Value, json};
 
-use crate::diff;
+use crate::{diff, stored_identities::StoredIdentities};
 
 /// Cheap to clone.
 #[derive(Clone)]
@@ -22,19 +23,17 @@ pub struct Offline {
     store: Store,
     settings: EngineSettings,
     services: service_status::ServiceSettings,
+    files: FileSources,
 }
 
 impl Offline {
     pub fn new(store: Store, settings: EngineSettings, services: service_status::ServiceSettings) -> Self {
-        Self { store, settings, services }
+        Self { store, settings, services, files: FileSources::default() }
     }
 
-    pub(crate) fn config_of(&self, proxy: &ProxyKey, ask: ConfigOptions) -> Result<Config, InspectError> {
-        let stored = self.store.snapshot();
-        let now = |shadow| redacted::config(&*self.set(&stored, proxy, shadow)?).map_err(|error| broken(&error));
-        let xds = now(if ask.shadow { Shadow::Included } else { Shadow::Ignored })?;
-        let diff = if ask.diff { Some(json!(patch::patch(&now(Shadow::Ignored)?, &xds))) } else { None };
-        Ok(Config { xds, diff })
+    /// Allows file data sources.
+    pub(crate) fn with_files(self, files: FileSources) -> Self {
+        Self { files, ..self }
     }
 
     /// Resources of one proxy.
@@ -43,36 +42,47 @@ impl Offline {
         stored: &Snapshot,
         proxy: &ProxyKey,
         shadow: Shadow,
+        cancellation: &Cancellation,
     ) -> Result<Arc<Published>, InspectError> {
         let metadata = metadata(stored.world(), proxy).ok_or(InspectError::NeverConnected)?;
         let changes = EngineChange::of_mesh(stored.world(), &proxy.mesh);
-        let settings = EngineSettings { shadow, ..self.settings.clone() };
-        let world = OfflineMesh::new(settings, &proxy.mesh, changes);
-        world.and_then(|mut world| world.connect(proxy, Arc::new(metadata))).map_err(InspectError::Faults)
-    }
-
-    /// Configuration diff of all proxies of a mesh.
-    pub(crate) fn diff_of(
-        &self,
-        mesh: &str,
-        before: &Snapshot,
-        after: &Snapshot,
-        full: bool,
-    ) -> Result<Value, InspectError> {
-        diff::between(before, after, &self.settings, &self.services, mesh, full)
+        let settings = EngineSettings { shadow, cancellation: cancellation.clone(), ..self.settings.clone() };
+        let identities = StoredIdentities::new(stored.clone(), self.files.clone());
+        let world = OfflineMesh::with_identities(settings, &proxy.mesh, changes, Arc::new(identities));
+        let made = world.and_then(|mut world| world.connect(proxy, Arc::new(metadata)));
+        cancellation.check()?;
+        made.map_err(InspectError::Faults)
     }
 }
 
 /// For an API without a proxy port.
 impl Proxies for Offline {
-    fn config(&self, proxy: ProxyKey, ask: ConfigOptions) -> InspectFuture<Config> {
-        let found = self.config_of(&proxy, ask);
-        Box::pin(async { found })
+    fn config(
+        &self,
+        proxy: &ProxyKey,
+        ask: ConfigOptions,
+        cancellation: &Cancellation,
+    ) -> Result<Config, InspectError> {
+        let stored = self.store.snapshot();
+        let now = |shadow| {
+            let set = self.set(&stored, proxy, shadow, cancellation)?;
+            redacted::config(&set).map_err(|error| broken(&error))
+        };
+        let xds = now(if ask.shadow { Shadow::Included } else { Shadow::Ignored })?;
+        let diff = if ask.diff { Some(json!(patch::patch(&now(Shadow::Ignored)?, &xds))) } else { None };
+        Ok(Config { xds, diff })
     }
 
-    fn diff(&self, mesh: String, before: Snapshot, after: Snapshot, full: bool) -> InspectFuture<Value> {
-        let found = self.diff_of(&mesh, &before, &after, full);
-        Box::pin(async { found })
+    fn diff(
+        &self,
+        mesh: &str,
+        before: &Snapshot,
+        after: &Snapshot,
+        full: bool,
+        cancellation: &Cancellation,
+    ) -> Result<Value, InspectError> {
+        let settings = EngineSettings { cancellation: cancellation.clone(), ..self.settings.clone() };
+        diff::between(before, after, settings, &self.services, &self.files, mesh, full)
     }
 
     fn ask(&self, _: ProxyKey, _: AdminQuery) -> InspectFuture<Bytes> {

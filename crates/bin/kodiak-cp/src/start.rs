@@ -20,7 +20,8 @@ use kodiak_kinds::kinds;
 use kodiak_listen::{ConnectionLimits, Listener};
 use kodiak_mads::Mads;
 use kodiak_metrics::{ControlPlaneInfo, Metrics};
-use kodiak_model::{Access, Place};
+use kodiak_model::{Access, Cancellation, Place};
+use kodiak_pool::Pool;
 use kodiak_proxies::Registry;
 use kodiak_reconcilers::{AbsenceLimits, quarantine::Quarantine, run_identities, run_mtls, run_services};
 use kodiak_rules::Shadow;
@@ -35,6 +36,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     addresses::Addresses,
     admin::{EnvoyAdmin, OwnPorts},
+    apart::{self, ApartPort},
     certificate,
     config::{self, Config, PostgresTlsMode, ResourceNames, StoreType},
     data_sources, defaults,
@@ -133,7 +135,8 @@ impl ControlPlane {
         let settings = proxies::settings(&config, &instance_id, &certificate, proxies.port(), &metrics);
         let (events, connections) = mpsc::unbounded_channel();
         let registry = Registry::new(catalog.clone(), settings, events);
-        let mesh_cas = MeshCas::new(store.clone()).with_files(files).with_renewal(config.certificates.renewal()?);
+        let mesh_cas =
+            MeshCas::new(store.clone()).with_files(files.clone()).with_renewal(config.certificates.renewal()?);
         let expiries = Expiries::default();
         let engine = kodiak_engine::EngineSettings {
             zone: config.multizone.zone.name.as_str().into(),
@@ -141,8 +144,9 @@ impl ControlPlane {
             naming: naming(&config),
             reachability: config.reachability.mode.into(),
             explained: config.reachability.explain.then(|| keeping.ranges.virtual_addresses().into()),
+            cancellation: Cancellation::never(),
         };
-        let offline = Offline::new(store.clone(), engine.clone(), keeping.clone());
+        let offline = Offline::new(store.clone(), engine.clone(), keeping.clone()).with_files(files.clone());
         let quarantine = Quarantine::new({
             let metrics = metrics.xds.clone();
             Box::new(move |count| metrics.resources_quarantined(count))
@@ -150,7 +154,10 @@ impl ControlPlane {
         let own_ports = OwnPorts::default();
         let admin = EnvoyAdmin::new(config.dp_server.admin_networks()?, own_ports.clone());
         let (of_proxies, held) = (registry.clone(), quarantine.clone());
-        let inspector = Inspector::new(&instance_id, store.clone(), of_proxies, mesh_cas.clone(), offline, admin, held);
+        let pool = Pool::new(config.api_server.computed.limits());
+        let cas = mesh_cas.clone();
+        let inspector =
+            Inspector::new(&instance_id, store.clone(), of_proxies, cas, offline, admin, held, pool.clone());
         let absence = AbsenceLimits {
             connection_grace: keeping.connection_grace,
             old_trust: config.certificates.keep_old_trust(),
@@ -159,7 +166,7 @@ impl ControlPlane {
         let inspector = inspector.with_expiries(expiries.clone()).with_absence(absence);
         let api_config = api_config(&config, absence);
         log_write_access(&api_config);
-        let api = Api::new(catalog.clone(), api_config, info, metrics.clone(), Arc::new(inspector));
+        let api = Api::new(catalog.clone(), api_config, info, metrics.clone(), Arc::new(inspector), pool.clone());
         let router = kodiak_api::router(&api);
 
         let drain = CancellationToken::new();
@@ -254,7 +261,7 @@ impl ControlPlane {
             let listener = bind("monitoringAssignmentServer.port", server.interface, server.port).await?;
             monitoring = Some(listener.local_addr()?);
             let default_wait = server.default_fetch_timeout.to_std().unwrap_or_default();
-            let assignments = Mads::new(store.clone(), default_wait, drain.clone());
+            let assignments = Mads::new(store.clone(), default_wait, pool, drain.clone());
             let router = assignments.router();
             tasks
                 .spawn("monitoring assignments", ending(ports.plain("monitoring", listener, ports.monitoring, router)));
@@ -265,14 +272,16 @@ impl ControlPlane {
             bind("diagnostics.serverPort", config.diagnostics.interface, config.diagnostics.server_port).await?;
         let diagnostics = listener.local_addr()?;
         let metrics = with_kuma_names(metrics, &config, &shown_info);
-        let state = Diagnostics { store, metrics, started: started.clone(), writes: Arc::default(), absence };
+        let state = Diagnostics::new(store, metrics, started.clone(), absence);
         let router = diagnostics::router(state.clone());
-        tasks.spawn("diagnostics", ending(ports.plain("diagnostics", listener, ports.diagnostics, router)));
+        let with_metrics = ApartPort::new("diagnostics", listener, ports.diagnostics, router)?;
         let listener =
             bind("diagnostics.healthPort", config.diagnostics.interface, config.diagnostics.health_port).await?;
         let health = listener.local_addr()?;
         let router = diagnostics::health_router(state);
-        tasks.spawn("health", ending(ports.plain("health", listener, ConnectionLimits::health(), router)));
+        let probes = ApartPort::new("health", listener, ConnectionLimits::health(), router)?;
+        let server = move |name, listener, limits| ports.server(name, listener, None, limits);
+        tasks.spawn("diagnostics", apart::serve(vec![with_metrics, probes], server));
         own_ports.set([Some(proxies), http, https, monitoring, Some(diagnostics), Some(health)].into_iter().flatten());
         let defaults = kodiak_catalog::Defaults {
             skip_mesh: config.defaults.skip_mesh_creation,
@@ -431,8 +440,13 @@ fn api_config(config: &Config, absence: AbsenceLimits) -> ApiConfig {
     let lists = &config.access.lists;
     let tokens = &config.api_server.authn.tokens;
     let mut modify_resources = allowed(&lists.modify_resources);
+    let mut previews = allowed(&lists.previews);
     if config.access.anonymous_writes {
         modify_resources.add_anonymous();
+    }
+    // Who may write a document may also ask what it would do.
+    if config.access.anonymous_previews || config.access.anonymous_writes {
+        previews.add_anonymous();
     }
     ApiConfig {
         read_only: config.api_server.read_only,
@@ -448,6 +462,7 @@ fn api_config(config: &Config, absence: AbsenceLimits) -> ApiConfig {
             view_config_dump: allowed(&lists.view_config_dump),
             view_stats: allowed(&lists.view_stats),
             view_clusters: allowed(&lists.view_clusters),
+            previews,
         },
         cors_allowed_domains: config.api_server.cors_allowed_domains.clone(),
         base_path: config.api_server.base_path.clone(),

@@ -9,7 +9,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use kodiak_model::{Cidr, ProxyKey, kinds::zone_egress::ZoneEgress};
+use kodiak_model::{Cancellation, Cidr, ProxyKey, kinds::zone_egress::ZoneEgress};
 use kodiak_reachability::Mode;
 use kodiak_rules::Shadow;
 use kodiak_xds::names::Naming;
@@ -29,6 +29,9 @@ pub struct EngineSettings {
     pub reachability: Mode,
     /// Ranges of virtual addresses, if proxies that lose destinations answer calls to them, and say why.
     pub explained: Option<Arc<[Cidr]>>,
+    /// Of a computation for people. Once it is cancelled, the engine stops in the middle of an update and is of no further
+    /// use. That of the control plane is never cancelled.
+    pub cancellation: Cancellation,
 }
 
 #[derive(Default)]

@@ -338,7 +338,16 @@ impl Mesh {
                 Stale::ClassResources
             }
         };
-        stale.into_iter().filter(|name| self.update_proxy(name, staleness(name), &dirty.policies, context)).collect()
+        let mut updated = BTreeSet::new();
+        for name in stale {
+            if context.settings.cancellation.check().is_err() {
+                break;
+            }
+            if self.update_proxy(&name, staleness(&name), &dirty.policies, context) {
+                updated.insert(name);
+            }
+        }
+        updated
     }
 
     /// Collects MeshHTTPRoutes, and marks the policies that target one as changed.
@@ -379,6 +388,9 @@ impl Mesh {
             graph: self.permitted.as_ref().map(Permitted::graph),
         };
         for (id, targets) in visited {
+            if context.settings.cancellation.check().is_err() {
+                break;
+            }
             self.classes.change(id, |key, class| {
                 let applies = |policy: &PolicyKey| selected.contains(&id) && contains(&key.policies, policy);
                 let applicable: Vec<_> = policies.iter().filter(|(policy, _)| applies(policy)).collect();

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::{SignedDuration, Timestamp};
-use kodiak_model::{ProxyKey, kinds::mesh_external_service::Source};
+use kodiak_model::{Cancellation, ProxyKey, kinds::mesh_external_service::Source};
 use kodiak_services::{
     hostnames::ServiceKey,
     service_addresses::{AddressAllocator, Ranges},
@@ -30,23 +30,37 @@ const NO_ADDRESS: &str = "no virtual address is left for the services of the mes
 pub type AffectedProxies = BTreeMap<ProxyKey, Vec<String>>;
 
 /// A mesh without connections. Services without a virtual address get one as the control plane would assign it.
-/// Certificates are placeholders.
+/// Certificates are placeholders. Its answers are incomplete once its settings' cancellation is cancelled: check that.
 pub struct OfflineMesh {
     engine: Engine,
     mesh: Arc<str>,
     tags: TagServices,
     vips: Arc<Vips>,
     allocator: AddressAllocator,
+    identities: Arc<dyn Identities>,
+    cancellation: Cancellation,
 }
 
 impl OfflineMesh {
-    /// A mesh with the resources of `changes` alone.
+    /// A mesh with the resources of `changes` alone, without certificates and Secrets.
     pub fn new(
         settings: EngineSettings,
         mesh: &str,
         changes: impl IntoIterator<Item = EngineChange>,
     ) -> Result<Self, Vec<String>> {
+        Self::with_identities(settings, mesh, changes, Arc::new(Placeholders))
+    }
+
+    /// Like [`new`](Self::new), with the certificates and Secrets of `identities`.
+    pub fn with_identities(
+        settings: EngineSettings,
+        mesh: &str,
+        changes: impl IntoIterator<Item = EngineChange>,
+        identities: Arc<dyn Identities>,
+    ) -> Result<Self, Vec<String>> {
         let mut offline = Self {
+            identities,
+            cancellation: settings.cancellation.clone(),
             engine: Engine::new(settings),
             mesh: mesh.into(),
             tags: TagServices::default(),
@@ -68,7 +82,12 @@ impl OfflineMesh {
     /// Proxies with a configuration, each with its faults.
     pub fn connect_all(&mut self, proxies: impl IntoIterator<Item = (ProxyKey, Arc<NodeMetadata>)>) -> AffectedProxies {
         let connected = proxies.into_iter().map(|(key, metadata)| EngineChange::Connected { key, metadata });
-        affected(self.engine.apply(connected, &Placeholders, TIME)).collect()
+        affected(self.engine.apply(connected, &*self.identities, TIME)).collect()
+    }
+
+    /// Replaces the source of certificates and Secrets. What changed in it is a change, too: [`EngineChange::Secret`].
+    pub fn set_identities(&mut self, identities: Arc<dyn Identities>) {
+        self.identities = identities;
     }
 
     /// Applies changes. Returns the proxies whose configuration changed.
@@ -76,16 +95,17 @@ impl OfflineMesh {
         let mut changes: Vec<EngineChange> = changes.into_iter().collect();
         self.assign_addresses(&mut changes)?;
         changes.extend(self.assign_vips(&changes)?);
-        let mut all: AffectedProxies = affected(self.engine.apply(changes, &Placeholders, TIME)).collect();
+        let mut all: AffectedProxies = affected(self.engine.apply(changes, &*self.identities, TIME)).collect();
         // Offline, servers acknowledge at once, so clients get the destinations that follow.
         loop {
             let awaited = self.engine.awaited();
             let acknowledged: Vec<EngineChange> =
                 awaited.map(|(key, revision)| EngineChange::Acknowledged { key, revision }).collect();
-            if acknowledged.is_empty() {
+            // The updates of a cancelled engine have no result, so nothing would ever be acknowledged.
+            if acknowledged.is_empty() || self.cancellation.check().is_err() {
                 return Ok(all);
             }
-            all.extend(affected(self.engine.apply(acknowledged, &Placeholders, TIME)));
+            all.extend(affected(self.engine.apply(acknowledged, &*self.identities, TIME)));
         }
     }
 
@@ -181,8 +201,10 @@ impl Identities for Placeholders {
         Ok(PLACEHOLDER.into())
     }
 
+    /// Text that passes for PEM: without one, a MeshExternalService with TLS would have no endpoints.
     fn source(&self, _: &str, _: &Source) -> Result<Arc<str>, String> {
-        Ok(PLACEHOLDER.into())
+        let block = |label: &str| format!("-----BEGIN {label}-----\n{PLACEHOLDER}\n-----END {label}-----\n");
+        Ok([block("CERTIFICATE"), block("PRIVATE KEY")].concat().into())
     }
 
     fn admin(&self, _: &ProxyKey) -> Option<Arc<AdminCertificate>> {

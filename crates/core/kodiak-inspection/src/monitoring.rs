@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use kodiak_model::{Cancellation, Cancelled};
 use kodiak_policies::mesh_metric::{self, ProxyMetrics, TlsMode};
 use kodiak_rules::{Proxy, Shadow, subset};
 use kodiak_world::World;
@@ -31,7 +32,11 @@ pub struct MonitoringTarget {
 }
 
 /// One assignment for each Dataplane with an endpoint for this client, sorted by mesh and name.
-pub fn assignments(world: &World, client_id: &str) -> Vec<MonitoringAssignment> {
+pub fn assignments(
+    world: &World,
+    client_id: &str,
+    cancellation: &Cancellation,
+) -> Result<Vec<MonitoringAssignment>, Cancelled> {
     let mut all = Vec::new();
     for mesh in world.list("Mesh") {
         let mesh = &*mesh.key.name;
@@ -40,12 +45,13 @@ pub fn assignments(world: &World, client_id: &str) -> Vec<MonitoringAssignment> 
         }
         let policies = world.policy_index([&mesh_metric::KIND], mesh);
         for proxy in world.proxies(mesh) {
+            cancellation.check()?;
             let matched = policies.matched_by(mesh_metric::KIND.name, proxy, Shadow::Ignored);
             let metrics = subset::single(&matched.proxy).and_then(|rule| ProxyMetrics::of(&rule.conf));
             all.extend(metrics.and_then(|metrics| assignment(proxy, &metrics, client_id)));
         }
     }
-    all
+    Ok(all)
 }
 
 /// `None` for a proxy without an endpoint for this client, or without an address.

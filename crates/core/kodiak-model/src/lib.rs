@@ -10,6 +10,7 @@
 
 pub mod address;
 pub mod backend_ref;
+mod cancellation;
 pub mod check;
 mod choice;
 mod cidr;
@@ -53,6 +54,7 @@ pub mod written;
 pub mod yaml;
 
 pub use backend_ref::BackendRef;
+pub use cancellation::{Cancellation, Cancelled};
 pub use check::{Checked, check};
 pub use choice::{Choice, Word, quoted};
 pub use cidr::{Cidr, CidrError};

@@ -9,7 +9,7 @@ use std::{
 };
 
 use kodiak_identity::{Identity, TlsPolicies};
-use kodiak_model::{InboundTls, kinds::dataplane::BackendKind};
+use kodiak_model::{Cancellation, Cancelled, InboundTls, kinds::dataplane::BackendKind};
 use kodiak_policies::mesh_traffic_permission::KIND;
 use kodiak_rollout::Rollout;
 use kodiak_rules::Shadow;
@@ -35,26 +35,33 @@ pub fn rollout(world: &World, mesh: &str) -> Rollout {
 
 impl MeshGraph {
     /// All Dataplanes and destinations of a mesh.
-    pub fn of(world: &World, mesh: &str, shadow: Shadow) -> Self {
+    pub fn of(world: &World, mesh: &str, shadow: Shadow, cancellation: &Cancellation) -> Result<Self, Cancelled> {
         let mut graph = Self::new(mesh.into());
         let identities: Vec<Identity> =
             world.list_in("MeshIdentity", mesh).filter_map(|identity| Identity::of(identity)).collect();
         for proxy in world.proxies(mesh) {
+            cancellation.check()?;
             graph.set_client(&proxy.name, Some(&certificates(mesh, proxy, &identities)));
         }
-        for (target, admission) in admissions(world, mesh, shadow) {
+        for (target, admission) in admissions(world, mesh, shadow, cancellation)? {
+            cancellation.check()?;
             graph.set_destination(&target, Some(&admission));
         }
-        graph
+        Ok(graph)
     }
 }
 
 /// The admission of each destination of a mesh.
-fn admissions(world: &World, mesh: &str, shadow: Shadow) -> BTreeMap<Target, Admission> {
+fn admissions(
+    world: &World,
+    mesh: &str,
+    shadow: Shadow,
+    cancellation: &Cancellation,
+) -> Result<BTreeMap<Target, Admission>, Cancelled> {
     let targets = targets(world, mesh);
     let rollout = rollout(world, mesh);
     if !is_enforced(&rollout) {
-        return targets.into_iter().map(|target| (target, Admission::Open)).collect();
+        return Ok(targets.into_iter().map(|target| (target, Admission::Open)).collect());
     }
     let index = world.policy_index(TlsPolicies::kinds().chain([&KIND]), mesh);
     let source = Source { index: &index, shadow, rollout: &rollout };
@@ -70,25 +77,25 @@ fn admissions(world: &World, mesh: &str, shadow: Shadow) -> BTreeMap<Target, Adm
         }
     }
     for (service, inbounds) in inbounds {
+        cancellation.check()?;
         all.insert(Target::Service(service.into()), source.inbounds(inbounds));
     }
     let membership = membership(world, mesh);
-    let services: Vec<(&Destination, Admission)> = world
-        .destinations(mesh)
-        .filter_map(|destination| match &destination.behind {
-            Behind::Service(service) => {
-                let members = membership.members(&destination.name).filter(|_| destination.is_local());
-                Some((&**destination, source.service(destination, service, members)))
-            }
-            Behind::External(_) | Behind::MultiZone(_) => None,
-        })
-        .collect();
+    let mut services: Vec<(&Destination, Admission)> = Vec::new();
+    for destination in world.destinations(mesh) {
+        cancellation.check()?;
+        if let Behind::Service(service) = &destination.behind {
+            let members = membership.members(&destination.name).filter(|_| destination.is_local());
+            services.push((&**destination, source.service(destination, service, members)));
+        }
+    }
     for (service, admission) in &services {
         // Two resources may have the same KRI.
         let at = all.entry(Target::Object(Arc::new(service.kri.clone()))).or_insert(Admission::By(Vec::new()));
         *at = Admission::any([at.clone(), admission.clone()]);
     }
     for destination in world.destinations(mesh) {
+        cancellation.check()?;
         let admission = match &destination.behind {
             Behind::Service(_) => continue,
             Behind::External(_) => Admission::Open,
@@ -103,7 +110,7 @@ fn admissions(world: &World, mesh: &str, shadow: Shadow) -> BTreeMap<Target, Adm
         };
         all.insert(Target::Object(Arc::new(destination.kri.clone())), admission);
     }
-    all
+    Ok(all)
 }
 
 fn targets(world: &World, mesh: &str) -> BTreeSet<Target> {

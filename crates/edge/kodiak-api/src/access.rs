@@ -8,6 +8,10 @@ use crate::{ApiError, User, config::AccessConfig};
 const ANONYMOUS_WRITE: &str = ": send a user token in `Authorization: Bearer TOKEN`, write from the machine of the \
     control plane, or let everyone write with access.anonymousWrites=true";
 
+/// Advice for anonymous previews.
+const ANONYMOUS_PREVIEW: &str = ": send a user token in `Authorization: Bearer TOKEN`, ask on the machine of the control \
+    plane, or let everyone ask with access.anonymousPreviews=true";
+
 /// Rights of a user that matter for the references in a document.
 pub(crate) fn rights(access: &AccessConfig, user: &User) -> kodiak_catalog::Rights {
     kodiak_catalog::Rights { secrets: access.admin_resources.allows(user) }
@@ -29,6 +33,10 @@ pub enum Need {
     ConfigDump,
     Stats,
     Clusters,
+    /// Previews: what documents of the caller would do.
+    Preview,
+    /// A preview that shows the configuration of proxies.
+    Diff,
     /// All stored resources, including Secrets.
     Backup,
 }
@@ -36,6 +44,10 @@ pub enum Need {
 impl Need {
     pub(crate) fn check(self, access: &AccessConfig, user: &User) -> Result<(), ApiError> {
         let (allowed, action) = match self {
+            Self::Diff => {
+                Self::Preview.check(access, user)?;
+                return Self::ConfigDump.check(access, user);
+            }
             Self::Nothing | Self::ReadAny => return Ok(()),
             Self::Read(kind) if kind.access != Access::Admin => return Ok(()),
             Self::Read(kind) | Self::Modify(kind) if kind.access == Access::Admin => {
@@ -51,13 +63,17 @@ impl Need {
             Self::ConfigDump => (&access.view_config_dump, "config dump".to_owned()),
             Self::Stats => (&access.view_stats, "stats".to_owned()),
             Self::Clusters => (&access.view_clusters, "clusters".to_owned()),
+            Self::Preview => (&access.previews, "previews (access previews)".to_owned()),
             Self::Backup => (&access.admin_resources, "a backup of the store".to_owned()),
         };
         if allowed.allows(user) {
             return Ok(());
         }
-        let is_write = matches!(self, Self::Modify(kind) if kind.access != Access::Admin);
-        let advice = if is_write && user.is_anonymous() { ANONYMOUS_WRITE } else { "" };
+        let advice = match self {
+            Self::Modify(kind) if kind.access != Access::Admin && user.is_anonymous() => ANONYMOUS_WRITE,
+            Self::Preview if user.is_anonymous() => ANONYMOUS_PREVIEW,
+            _ => "",
+        };
         Err(ApiError::denied(&user.to_string(), &format!("{action}{advice}")))
     }
 
@@ -75,6 +91,8 @@ impl Need {
             Self::ConfigDump => "viewConfigDump",
             Self::Stats => "viewStats",
             Self::Clusters => "viewClusters",
+            Self::Preview => "previews",
+            Self::Diff => "previews, viewConfigDump",
             Self::Backup => "adminResources",
         }
     }

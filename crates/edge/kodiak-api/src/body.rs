@@ -1,4 +1,4 @@
-//! Request bodies: JSON, limited in size and time.
+//! Request bodies: JSON, limited in size, in time and in the number of documents.
 
 use std::time::Duration;
 
@@ -6,27 +6,70 @@ use axum::{
     body::Body,
     http::{HeaderMap, StatusCode, header},
 };
+use bytes::Bytes;
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::Value;
 
-use crate::{ApiError, go_json::syntax_error};
+use crate::{ApiError, User, config::AccessConfig, go_json::syntax_error};
 
-const MAX_BYTES: usize = 4 * 1024 * 1024;
+const TOO_LARGE: &str = "Request body too large";
+
 const TIME: Duration = Duration::from_secs(10);
 
-pub(crate) async fn read(headers: &HeaderMap, body: Body) -> Result<Vec<u8>, ApiError> {
+/// Largest request body, and most documents in it, of a user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DocumentLimits {
+    pub(crate) bytes: usize,
+    pub(crate) documents: usize,
+}
+
+impl DocumentLimits {
+    const WRITERS: Self = Self { bytes: 4 * 1024 * 1024, documents: 10_000 };
+    /// A few policies.
+    const READERS: Self = Self { bytes: 256 * 1024, documents: 50 };
+
+    /// Those of users who may write are larger: they could store the same documents.
+    pub(crate) fn of(access: &AccessConfig, user: &User) -> Self {
+        if access.modify_resources.allows(user) { Self::WRITERS } else { Self::READERS }
+    }
+
+    pub(crate) fn check(self, documents: usize) -> Result<(), ApiError> {
+        if documents <= self.documents {
+            return Ok(());
+        }
+        let most = self.documents;
+        let detail =
+            format!("the request has {documents} documents, and at most {most} are allowed; {}", self.advice());
+        Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, TOO_LARGE, detail))
+    }
+
+    fn advice(self) -> &'static str {
+        if self == Self::READERS {
+            "split the request, or use the token of a user who may write (access modifyResources), who has larger limits"
+        } else {
+            "split the request"
+        }
+    }
+}
+
+pub(crate) async fn read(headers: &HeaderMap, body: Body, limits: DocumentLimits) -> Result<Bytes, ApiError> {
     let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let essence = content_type.split(';').next().unwrap_or_default().trim();
     if !essence.eq_ignore_ascii_case("application/json") {
         let text = "415: Unsupported Media Type\nset the header Content-Type: application/json\n";
         return Err(ApiError::plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
     }
-    let whole = axum::body::to_bytes(body, MAX_BYTES);
+    let whole = axum::body::to_bytes(body, limits.bytes);
     match tokio::time::timeout(TIME, whole).await {
-        Ok(Ok(bytes)) => Ok(bytes.into()),
+        Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(error)) if error.to_string().contains("length limit") => {
-            let detail = format!("the request body is larger than {} MiB; split the request", MAX_BYTES / 1024 / 1024);
-            Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "Request body too large", detail))
+            let most = if limits.bytes < 1024 * 1024 {
+                format!("{} KiB", limits.bytes / 1024)
+            } else {
+                format!("{} MiB", limits.bytes / 1024 / 1024)
+            };
+            let detail = format!("the request body is larger than {most}; {}", limits.advice());
+            Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, TOO_LARGE, detail))
         }
         Ok(Err(_)) | Err(_) => Err(ApiError::bad_request("the request body is incomplete; send it again")),
     }

@@ -51,6 +51,7 @@ pub struct AccessConfig {
     pub view_config_dump: Allowed,
     pub view_stats: Allowed,
     pub view_clusters: Allowed,
+    pub previews: Allowed,
 }
 
 /// Users by name, or by any of their groups.
@@ -108,6 +109,7 @@ impl Default for AccessConfig {
             view_config_dump: Allowed::admins(),
             view_stats: Allowed::authenticated(),
             view_clusters: Allowed::authenticated(),
+            previews: Allowed::authenticated(),
         }
     }
 }

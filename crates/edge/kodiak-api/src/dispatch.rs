@@ -14,9 +14,17 @@ use axum::{
     routing::{MethodFilter, MethodRouter},
 };
 
+use bytes::Bytes;
 use kodiak_kinds::legacy_kinds;
+use kodiak_pool::Caller;
 
-use crate::{Api, ApiError, Connection, handlers::ApiCall, routes, routes::Route, user};
+use crate::{
+    Api, ApiError, Connection,
+    body::{self, DocumentLimits},
+    handlers::{ApiCall, ComputedCall, Question},
+    routes::{self, Compute, Computed, Route, Run},
+    user,
+};
 
 /// Longer than any request takes; limits the resources that a stuck request holds.
 const TIME: Duration = Duration::from_secs(30);
@@ -101,16 +109,45 @@ async fn run(route: &Route, api: &Api, request: Request) -> Result<Response, Api
         Ok(params) => params.iter().map(|(_, value)| value.to_owned()).collect(),
         Err(_) => return Err(ApiError::bad_request("the path is not valid UTF-8")),
     };
-    let call = ApiCall {
+    let question = Question {
         params,
         route: route.path.clone(),
         query: parts.uri.query().unwrap_or_default().to_owned(),
         url: url(&parts, connection),
         user,
-        headers: parts.headers,
-        body,
     };
-    (route.run)(api.clone(), call).await
+    let call = ApiCall { question, headers: parts.headers, body };
+    match &route.run {
+        Run::Lookup(lookup) => lookup(api.clone(), call).await,
+        Run::Computed(compute) => computed(api, &route.method, compute.clone(), call).await,
+        Run::Write { dry_run, .. } if is_dry_run(&call)? => computed(api, &route.method, dry_run.clone(), call).await,
+        Run::Write { write, .. } => write(api.clone(), call).await,
+    }
+}
+
+/// Reads the body, and then waits for a turn of the pool: a slow client occupies none.
+async fn computed(api: &Api, method: &Method, compute: Compute, call: ApiCall) -> Result<Response, ApiError> {
+    let ApiCall { question, headers, body } = call;
+    let limits = DocumentLimits::of(&api.config().access, &question.user);
+    let body = if *method == Method::GET { Bytes::new() } else { body::read(&headers, body, limits).await? };
+    let caller = if question.user.is_anonymous() { Caller::Anonymous } else { Caller::Known };
+    let on_the_pool = api.clone();
+    let made = api.pool().run(caller, move |cancellation| {
+        let call = ComputedCall { question, body, limits, cancellation: cancellation.clone() };
+        compute(&on_the_pool, &call)
+    });
+    match made.await.map_err(ApiError::not_computed)?? {
+        Computed::Answer(response) => Ok(response),
+        Computed::Store(stored) => stored.await,
+    }
+}
+
+fn is_dry_run(question: &Question) -> Result<bool, ApiError> {
+    match question.query_value("dryRun").as_deref() {
+        None | Some("false") => Ok(false),
+        Some("true" | "") => Ok(true),
+        Some(other) => Err(ApiError::bad_request(format_args!("dryRun must be true or false, not {other:?}"))),
+    }
 }
 
 /// URL as the client sees it, without its query.

@@ -6,9 +6,13 @@ use axum::{
 };
 use kodiak_catalog::{Refusal, Stage};
 use kodiak_kinds::LegacyKind;
-use kodiak_model::Problems;
+use kodiak_model::{Cancelled, Problems};
+use kodiak_pool::PoolError;
 use kodiak_tokens::TokenError;
 use serde::Serialize;
+
+/// Most computed answers take less time.
+const RETRY_AFTER: u32 = 5;
 
 /// Error response. `detail` is the cause, `problems` has the invalid fields.
 #[derive(Debug)]
@@ -18,6 +22,8 @@ pub struct ApiError {
     detail: String,
     problems: Problems,
     form: Form,
+    /// Seconds after which the request may succeed.
+    retry_after: Option<u32>,
 }
 
 /// Kuma sends plain text when it cannot route or read a request.
@@ -56,7 +62,14 @@ struct Cause<'a> {
 
 impl ApiError {
     pub(crate) fn new(status: StatusCode, title: &str, detail: impl Into<String>) -> Self {
-        Self { status, title: title.to_owned(), detail: detail.into(), problems: Problems::default(), form: Form::Json }
+        Self {
+            status,
+            title: title.to_owned(),
+            detail: detail.into(),
+            problems: Problems::default(),
+            form: Form::Json,
+            retry_after: None,
+        }
     }
 
     pub(crate) fn plain(status: StatusCode, text: &str) -> Self {
@@ -96,6 +109,33 @@ impl ApiError {
         Self::new(StatusCode::UNAUTHORIZED, "Invalid authentication data", "Unauthenticated")
     }
 
+    /// The pool gave no answer.
+    pub(crate) fn not_computed(error: PoolError) -> Self {
+        let busy = |title: &str, detail: &str| Self {
+            retry_after: Some(RETRY_AFTER),
+            ..Self::new(StatusCode::SERVICE_UNAVAILABLE, title, detail)
+        };
+        match error {
+            PoolError::Full => busy(
+                "Control plane is busy",
+                "too many requests wait for an answer that is computed from a whole mesh; try again in a few seconds. \
+                 Requests with a user token have a part of the queue to themselves",
+            ),
+            PoolError::TooLong(longest) => busy(
+                "Timeout",
+                &format!(
+                    "computing the answer took longer than {} s and was cancelled; ask about fewer documents or a part \
+                     of the mesh, or try again when the control plane has less to do",
+                    longest.as_secs()
+                ),
+            ),
+            PoolError::Panicked => {
+                tracing::error!("computing an answer panicked");
+                Self::new(StatusCode::INTERNAL_SERVER_ERROR, "Could not compute the answer", "Internal Server Error")
+            }
+        }
+    }
+
     /// Failure to issue a token.
     pub(crate) fn issue(error: &TokenError) -> Self {
         match error {
@@ -128,6 +168,7 @@ impl ApiError {
                 let detail = format!("resource conflict: type={kind:?} name={name:?} mesh={mesh:?}");
                 Self::new(StatusCode::CONFLICT, "Conflict", detail)
             }
+            Refusal::Cancelled(cancelled) => cancelled.into(),
             Refusal::Store(error) => {
                 tracing::error!(error = chain(&error), "store write failed");
                 let detail =
@@ -166,7 +207,7 @@ fn chain(error: &dyn std::error::Error) -> String {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let Self { status, title, detail, problems, form } = &self;
+        let Self { status, title, detail, problems, form, retry_after } = &self;
         if *form == Form::Plain {
             return (*status, detail.clone()).into_response();
         }
@@ -180,6 +221,17 @@ impl IntoResponse for ApiError {
             causes: problems.iter().map(|p| Cause { field: &p.path, message: &p.message }).collect(),
         };
         let text = serde_json::to_string(&body).expect("the body is made of strings and lists");
-        (*status, [(header::CONTENT_TYPE, "application/json")], text).into_response()
+        let mut response = (*status, [(header::CONTENT_TYPE, "application/json")], text).into_response();
+        if let Some(seconds) = retry_after {
+            response.headers_mut().insert(header::RETRY_AFTER, (*seconds).into());
+        }
+        response
+    }
+}
+
+/// Nobody waits for the answer of a cancelled computation.
+impl From<Cancelled> for ApiError {
+    fn from(cancelled: Cancelled) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "Cancelled", cancelled.to_string())
     }
 }

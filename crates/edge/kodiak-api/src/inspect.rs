@@ -3,7 +3,7 @@
 use std::{future::Future, pin::Pin};
 
 use bytes::Bytes;
-use kodiak_model::{ProxyKey, ResourceKey, subscription::Version};
+use kodiak_model::{Cancellation, Cancelled, ProxyKey, ResourceKey, subscription::Version};
 use kodiak_store::Snapshot;
 use kodiak_traffic::Recorded;
 use serde::Serialize;
@@ -12,12 +12,21 @@ use serde_json::Value;
 pub type InspectFuture<T> = Pin<Box<dyn Future<Output = Result<T, InspectError>> + Send>>;
 
 pub trait Proxies: Send + Sync {
-    /// Configuration of a proxy. For an offline proxy, the configuration that it would get.
-    fn config(&self, proxy: ProxyKey, ask: ConfigOptions) -> InspectFuture<Config>;
+    /// Configuration of a proxy. For an offline proxy, the configuration that it would get. May build a whole mesh: called
+    /// on the pool.
+    fn config(&self, proxy: &ProxyKey, ask: ConfigOptions, cancellation: &Cancellation)
+    -> Result<Config, InspectError>;
 
     /// Changes of the proxies' configuration between two snapshots of the store. `full` adds the changes of each Envoy
-    /// resource.
-    fn diff(&self, mesh: String, before: Snapshot, after: Snapshot, full: bool) -> InspectFuture<Value>;
+    /// resource. Builds a whole mesh: called on the pool.
+    fn diff(
+        &self,
+        mesh: &str,
+        before: &Snapshot,
+        after: &Snapshot,
+        full: bool,
+        cancellation: &Cancellation,
+    ) -> Result<Value, InspectError>;
 
     /// Response of Envoy's admin interface.
     fn ask(&self, proxy: ProxyKey, question: AdminQuery) -> InspectFuture<Bytes>;
@@ -111,6 +120,13 @@ pub enum InspectError {
     Unreachable(String),
     /// Fault of the control plane.
     Broken(String),
+    Cancelled,
+}
+
+impl From<Cancelled> for InspectError {
+    fn from(_: Cancelled) -> Self {
+        Self::Cancelled
+    }
 }
 
 /// Connection status of a proxy.
@@ -183,12 +199,12 @@ pub struct MtlsStep {
 pub struct NoProxies;
 
 impl Proxies for NoProxies {
-    fn config(&self, _: ProxyKey, _: ConfigOptions) -> InspectFuture<Config> {
-        Box::pin(async { Err(InspectError::NeverConnected) })
+    fn config(&self, _: &ProxyKey, _: ConfigOptions, _: &Cancellation) -> Result<Config, InspectError> {
+        Err(InspectError::NeverConnected)
     }
 
-    fn diff(&self, _: String, _: Snapshot, _: Snapshot, _: bool) -> InspectFuture<Value> {
-        Box::pin(async { Err(InspectError::NeverConnected) })
+    fn diff(&self, _: &str, _: &Snapshot, _: &Snapshot, _: bool, _: &Cancellation) -> Result<Value, InspectError> {
+        Err(InspectError::NeverConnected)
     }
 
     fn ask(&self, _: ProxyKey, _: AdminQuery) -> InspectFuture<Bytes> {

@@ -4,6 +4,9 @@
 //!
 //! **Invariant:** every route names the access that it needs ([`access::Need`]); none answers before that was checked.
 //! **Invariant:** every size, count and time that comes from outside is bounded.
+//! **Invariant:** an answer that costs more than a lookup is computed on the pool ([`kodiak_pool`]), never on a thread that
+//! serves connections. The table of routes says which, and the dispatcher puts it there.
+//! **Invariant:** anonymous users do not choose what is computed: previews of documents are a right.
 //! **Invariant:** this crate makes no decisions about resources.
 
 pub mod access;
@@ -29,12 +32,14 @@ use std::sync::Arc;
 use handlers::inspect::Meshes;
 use kodiak_catalog::Catalog;
 use kodiak_metrics::Metrics;
+
 use serde_json::Value;
 
 pub use config::ApiConfig;
 pub use dispatch::{local_router, router};
 pub use error::ApiError;
 pub use inspect::Proxies;
+pub use kodiak_pool::Pool;
 pub use list::ListQuery;
 pub use openapi::document as openapi_document;
 pub use user::{Connection, User};
@@ -50,6 +55,7 @@ struct Inner {
     metrics: Metrics,
     proxies: Arc<dyn Proxies>,
     meshes: Meshes,
+    pool: Pool,
 }
 
 /// Facts about the control plane that the API shows.
@@ -64,8 +70,20 @@ pub struct Info {
 }
 
 impl Api {
-    pub fn new(catalog: Catalog, config: ApiConfig, info: Info, metrics: Metrics, proxies: Arc<dyn Proxies>) -> Self {
-        Self(Arc::new(Inner { catalog, config, info, metrics, proxies, meshes: Meshes::default() }))
+    /// `pool` computes all answers that are not lookups.
+    pub fn new(
+        catalog: Catalog,
+        config: ApiConfig,
+        info: Info,
+        metrics: Metrics,
+        proxies: Arc<dyn Proxies>,
+        pool: Pool,
+    ) -> Self {
+        Self(Arc::new(Inner { catalog, config, info, metrics, proxies, meshes: Meshes::default(), pool }))
+    }
+
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.0.pool
     }
 
     pub fn catalog(&self) -> &Catalog {

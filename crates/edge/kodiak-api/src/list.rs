@@ -147,6 +147,14 @@ impl<T> Page<T> {
     }
 }
 
+impl<T> Page<T> {
+    /// The same page with other items.
+    pub(crate) fn try_map<U, E>(self, of: impl FnMut(T) -> Result<U, E>) -> Result<Page<U>, E> {
+        let Self { items, total, next } = self;
+        Ok(Page { items: items.into_iter().map(of).collect::<Result<_, E>>()?, total, next })
+    }
+}
+
 /// Query of the next page: the same with another offset, sorted by key as in Kuma.
 pub(crate) fn next_query(query: &str, offset: usize) -> String {
     let mut parts: Vec<String> =

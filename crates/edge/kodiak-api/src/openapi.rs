@@ -22,7 +22,7 @@ pub fn document() -> Value {
         "openapi": "3.1.0",
         "info": {
             "title": "Kodiak",
-            "description": "The control plane's REST API. `x-kodiak-access` names the access list that a route is guarded by.",
+            "description": "The control plane's REST API. `x-kodiak-access` names the access list that a route is guarded by. `x-kodiak-cost` is `lookup`, `computed` or `write`: answers that are computed from a whole mesh, and dry runs of writes, may be refused with 503 and `Retry-After` while too many are computed.",
             "version": env!("CARGO_PKG_VERSION"),
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
         },
@@ -39,6 +39,7 @@ fn operation(route: &Route) -> Value {
     let mut operation = json!({
         "summary": route.summary,
         "x-kodiak-access": route.need.describe(),
+        "x-kodiak-cost": route.run.cost().text(),
         "responses": { "default": { "description": "Error", "content": media(&reference("Error")) } },
     });
     let parameters = parameters(route);

@@ -4,21 +4,23 @@ mod calls;
 mod identities;
 mod migration;
 mod proxies;
+mod run;
+#[cfg(test)]
+mod tests;
 mod traffic;
 
-use std::{future::Future, pin::Pin, sync::Arc};
-
-use axum::{http::Method, response::Response};
+use axum::http::Method;
 use kodiak_kinds::kinds;
 use kodiak_model::{Access, Kind, Overview, Scope};
 
 use crate::{
-    Api, ApiError,
     access::Need,
-    handlers::{ApiCall, backup, base, insights, inspect, overviews, resources, tokens},
+    handlers::{backup, base, insights, inspect, overviews, resources, tokens},
 };
 
-type Answer = Pin<Box<dyn Future<Output = Result<Response, ApiError>> + Send>>;
+#[cfg(test)]
+use run::Cost;
+pub(crate) use run::{Compute, Computed, Run};
 
 pub(crate) struct Route {
     pub(crate) method: Method,
@@ -26,7 +28,8 @@ pub(crate) struct Route {
     pub(crate) need: Need,
     pub(crate) summary: String,
     pub(crate) content: Content,
-    pub(crate) run: Arc<dyn Fn(Api, ApiCall) -> Answer + Send + Sync>,
+    /// Decides where the dispatcher runs it.
+    pub(crate) run: Run,
 }
 
 /// Request and response bodies, for the OpenAPI document.
@@ -64,24 +67,31 @@ pub(crate) fn all() -> Vec<Route> {
 
 fn about_itself() -> Vec<Route> {
     vec![
-        route(Method::GET, "/", Need::Nothing, "Name and version of the control plane.", Content::Object, base::index),
+        route(
+            Method::GET,
+            "/",
+            Need::Nothing,
+            "Name and version of the control plane.",
+            Content::Object,
+            Run::lookup(base::index),
+        ),
         route(
             Method::GET,
             "/config",
             Need::Metadata,
             "Current configuration of the control plane, secrets masked.",
             Content::Object,
-            base::config,
+            Run::lookup(base::config),
         ),
-        route(Method::GET, "/policies", Need::Metadata, "Policy kinds.", Content::Object, base::policies),
-        route(Method::GET, "/_resources", Need::Metadata, "All kinds.", Content::Object, base::resources),
+        route(Method::GET, "/policies", Need::Metadata, "Policy kinds.", Content::Object, Run::lookup(base::policies)),
+        route(Method::GET, "/_resources", Need::Metadata, "All kinds.", Content::Object, Run::lookup(base::resources)),
         route(
             Method::GET,
             "/_kri/{kri}",
             Need::ReadAny,
             "Reads the resource with this KRI.",
             Content::Object,
-            resources::get_by_kri,
+            Run::computed(resources::get_by_kri),
         ),
         route(
             Method::GET,
@@ -89,16 +99,23 @@ fn about_itself() -> Vec<Route> {
             Need::ReadAny,
             "Quarantined resources: stored, but ignored by this control plane because they caused a panic.",
             Content::Object,
-            base::quarantine,
+            Run::lookup(base::quarantine),
         ),
-        route(Method::GET, "/openapi.json", Need::Nothing, "This document.", Content::Object, base::openapi),
+        route(
+            Method::GET,
+            "/openapi.json",
+            Need::Nothing,
+            "This document.",
+            Content::Object,
+            Run::lookup(base::openapi),
+        ),
         route(
             Method::GET,
             "/who-am-i",
             Need::ReadAny,
             "User and groups of the current credentials.",
             Content::Object,
-            base::who_am_i,
+            Run::lookup(base::who_am_i),
         ),
         route(
             Method::GET,
@@ -106,7 +123,7 @@ fn about_itself() -> Vec<Route> {
             Need::ReadAny,
             "Counts of resources over all meshes.",
             Content::Object,
-            insights::global,
+            Run::computed(insights::global),
         ),
         route(
             Method::GET,
@@ -114,7 +131,7 @@ fn about_itself() -> Vec<Route> {
             Need::ReadAny,
             "Counts of global resources, in the legacy format.",
             Content::Object,
-            insights::global_resources,
+            Run::lookup(insights::global_resources),
         ),
         route(
             Method::GET,
@@ -122,7 +139,7 @@ fn about_itself() -> Vec<Route> {
             Need::Backup,
             "A backup of the store at one revision, for `kodiak store restore`.",
             Content::Lines,
-            backup::backup,
+            Run::lookup(backup::backup),
         ),
         route(
             Method::POST,
@@ -130,7 +147,7 @@ fn about_itself() -> Vec<Route> {
             Need::DataplaneToken,
             "Issues a token for a proxy.",
             Content::Token,
-            tokens::dataplane,
+            Run::lookup(tokens::dataplane),
         ),
         route(
             Method::POST,
@@ -138,7 +155,7 @@ fn about_itself() -> Vec<Route> {
             Need::ZoneToken,
             "Issues a token for a zone proxy.",
             Content::Token,
-            tokens::zone,
+            Run::lookup(tokens::zone),
         ),
         route(
             Method::POST,
@@ -146,7 +163,7 @@ fn about_itself() -> Vec<Route> {
             Need::UserToken,
             "Issues a token for a user.",
             Content::Token,
-            tokens::user,
+            Run::lookup(tokens::user),
         ),
     ]
 }
@@ -158,21 +175,18 @@ fn of_kind(kind: &'static Kind, path: &str, routes: &mut Vec<Route>) {
         Scope::Global => format!("/{path}"),
     };
     let one = format!("{base}/{{name}}");
-    let mut add = |method, path: &str, need, summary: String, content, run: Handler| {
-        routes.push(Route {
-            method,
-            path: path.to_owned(),
-            need,
-            summary,
-            content,
-            run: Arc::new(move |api, call| run(api, kind, call)),
-        });
+    let mut add = |method, path: &str, need, summary: String, content, run: Run| {
+        routes.push(Route { method, path: path.to_owned(), need, summary, content, run });
     };
-    let (list, get): (Handler, Handler) = match name {
-        "MeshInsight" | "ServiceInsight" => (boxed!(insights::list), boxed!(insights::get)),
-        _ => (boxed!(resources::list), boxed!(resources::get)),
+    let (list, get) = match name {
+        "MeshInsight" | "ServiceInsight" => {
+            (Run::computed_of(kind, insights::list), Run::computed_of(kind, insights::get))
+        }
+        // The status of its references depends on the whole mesh.
+        "Dataplane" => (Run::computed_of(kind, resources::list), Run::computed_of(kind, resources::get_computed)),
+        _ => (Run::computed_of(kind, resources::list), Run::lookup_of(kind, resources::get)),
     };
-    add(Method::GET, &base, Need::Read(kind), format!("Lists {name} resources."), Content::List(kind), list);
+    add(Method::GET, &base, Need::Read(kind), format!("Lists {name} resources."), Content::List(kind), list.clone());
     if kind.scope == Scope::Mesh {
         let summary = format!("Lists {name} resources of all meshes.");
         add(Method::GET, &format!("/{path}"), Need::Read(kind), summary, Content::List(kind), list);
@@ -184,10 +198,24 @@ fn of_kind(kind: &'static Kind, path: &str, routes: &mut Vec<Route>) {
     } else {
         "Creates or replaces the resource."
     };
-    add(Method::PUT, &one, Need::Modify(kind), write.to_owned(), Content::Written(kind), boxed!(resources::put));
+    add(
+        Method::PUT,
+        &one,
+        Need::Modify(kind),
+        write.to_owned(),
+        Content::Written(kind),
+        Run::write_of(kind, resources::put, resources::dry_run),
+    );
     let delete =
         if kind.access == Access::ReadOnly { write } else { "Deletes the resource and the resources that it owns." };
-    add(Method::DELETE, &one, Need::Modify(kind), delete.to_owned(), Content::Deleted, boxed!(resources::delete));
+    add(
+        Method::DELETE,
+        &one,
+        Need::Modify(kind),
+        delete.to_owned(),
+        Content::Deleted,
+        Run::lookup_of(kind, resources::delete),
+    );
     if let Some(overview) = kind.overview {
         of_overview(kind, &base, path, overview, &mut add);
     }
@@ -196,38 +224,48 @@ fn of_kind(kind: &'static Kind, path: &str, routes: &mut Vec<Route>) {
 }
 
 /// Proxies and status of a policy, proxies and hostnames of a service.
-fn of_members(kind: &'static Kind, one: &str, add: &mut impl FnMut(Method, &str, Need, String, Content, Handler)) {
+fn of_members(kind: &'static Kind, one: &str, add: &mut impl FnMut(Method, &str, Need, String, Content, Run)) {
     let name = kind.name;
-    let mut get = |last: &str, summary: String, content: Content, handler: Handler| {
-        add(Method::GET, &format!("{one}/{last}"), Need::Read(kind), summary, content, handler);
+    let mut get = |last: &str, summary: String, content: Content, run: Run| {
+        add(Method::GET, &format!("{one}/{last}"), Need::Read(kind), summary, content, run);
     };
     if kind.is_policy() {
         let summary = format!("Proxies that a {name} selects.");
-        get("_resources/dataplanes", summary, Content::Names, boxed!(inspect::policy_members));
+        get("_resources/dataplanes", summary, Content::Names, Run::computed_of(kind, inspect::policy_members));
         let summary = format!("Proxies that a {name} selects, in the legacy format.");
-        get("dataplanes", summary, Content::Object, boxed!(inspect::affected));
+        get("dataplanes", summary, Content::Object, Run::computed_of(kind, inspect::affected));
         let summary =
             format!("Status of a {name}: number of proxies on which it is in force, and reasons where it is not.");
-        get("_status", summary, Content::Object, boxed!(inspect::policy_status));
+        get("_status", summary, Content::Object, Run::computed_of(kind, inspect::policy_status));
     }
     if name == "MeshService" {
         for last in ["_resources/dataplanes", "_dataplanes"] {
-            get(last, format!("Proxies of a {name}."), Content::Names, boxed!(inspect::service_members));
+            get(
+                last,
+                format!("Proxies of a {name}."),
+                Content::Names,
+                Run::computed_of(kind, inspect::service_members),
+            );
         }
     }
     if kind.language.destination {
-        get("_hostnames", format!("Hostnames of a {name}."), Content::Object, boxed!(inspect::hostnames));
+        get(
+            "_hostnames",
+            format!("Hostnames of a {name}."),
+            Content::Object,
+            Run::computed_of(kind, inspect::hostnames),
+        );
     }
     if name == "MeshGateway" {
         let summary = format!("Rules of a proxy that serves a {name}.");
-        get("_rules", summary, Content::Object, boxed!(inspect::gateway_rules));
+        get("_rules", summary, Content::Object, Run::computed_of(kind, inspect::gateway_rules));
         let summary = format!("Proxies that serve a {name}, in the legacy format.");
-        get("dataplanes", summary, Content::Object, boxed!(inspect::gateway_members));
+        get("dataplanes", summary, Content::Object, Run::computed_of(kind, inspect::gateway_members));
     }
 }
 
 /// Envoy's admin interface of a zone proxy.
-fn of_zone_proxy(kind: &'static Kind, one: &str, add: &mut impl FnMut(Method, &str, Need, String, Content, Handler)) {
+fn of_zone_proxy(kind: &'static Kind, one: &str, add: &mut impl FnMut(Method, &str, Need, String, Content, Run)) {
     if !["ZoneIngress", "ZoneEgress"].contains(&kind.name) {
         return;
     }
@@ -237,7 +275,14 @@ fn of_zone_proxy(kind: &'static Kind, one: &str, add: &mut impl FnMut(Method, &s
         ("clusters", Need::Clusters, "Clusters of the Envoy"),
     ] {
         let summary = format!("{output} of a {}. No zone proxy connects yet, so there is none.", kind.name);
-        add(Method::GET, &format!("{one}/{last}"), need, summary, Content::EnvoyOutput, boxed!(inspect::zone_proxy));
+        add(
+            Method::GET,
+            &format!("{one}/{last}"),
+            need,
+            summary,
+            Content::EnvoyOutput,
+            Run::lookup_of(kind, inspect::zone_proxy),
+        );
     }
 }
 
@@ -246,7 +291,7 @@ fn of_overview(
     base: &str,
     path: &str,
     overview: Overview,
-    add: &mut impl FnMut(Method, &str, Need, String, Content, Handler),
+    add: &mut impl FnMut(Method, &str, Need, String, Content, Run),
 ) {
     let Overview { name, old_path, .. } = overview;
     let old = base.replace(kind.path, old_path);
@@ -262,33 +307,15 @@ fn of_overview(
         paths.push((format!("/{old_path}"), true));
     }
     for (path, is_list) in paths {
-        let (summary, handler): (&str, Handler) =
-            if is_list { (&lists, boxed!(overviews::list)) } else { (&reads, boxed!(overviews::get)) };
-        add(Method::GET, &path, Need::Read(kind), summary.to_owned(), Content::Object, handler);
+        let (summary, run) = if is_list {
+            (&lists, Run::computed_of(kind, overviews::list))
+        } else {
+            (&reads, Run::lookup_of(kind, overviews::get))
+        };
+        add(Method::GET, &path, Need::Read(kind), summary.clone(), Content::Object, run);
     }
 }
 
-type Handler = fn(Api, &'static Kind, ApiCall) -> Answer;
-
-/// Handler of a kind as a plain function pointer.
-macro_rules! boxed {
-    ($handler:path) => {
-        |api, kind, call| Box::pin($handler(api, kind, call))
-    };
-}
-use boxed;
-
-fn route<F>(
-    method: Method,
-    path: &str,
-    need: Need,
-    summary: &str,
-    content: Content,
-    handler: fn(Api, ApiCall) -> F,
-) -> Route
-where
-    F: Future<Output = Result<Response, ApiError>> + Send + 'static,
-{
-    let run = Arc::new(move |api, call| Box::pin(handler(api, call)) as Answer);
+fn route(method: Method, path: &str, need: Need, summary: &str, content: Content, run: Run) -> Route {
     Route { method, path: path.to_owned(), need, summary: summary.to_owned(), content, run }
 }

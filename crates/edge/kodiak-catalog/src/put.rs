@@ -22,20 +22,13 @@ use crate::{
 /// Maximum number of attempts after conflicts with concurrent writes.
 pub(crate) const TRIES: usize = 5;
 
-/// Result of a write, or of a dry run.
+/// Result of a write, or of a planned one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Put {
     pub created: bool,
     /// False when the stored resource was equal.
     pub changed: bool,
     pub warnings: Vec<String>,
-}
-
-/// A write that was checked against a snapshot, and not committed.
-#[derive(Debug, Clone)]
-pub struct Planned {
-    pub put: Put,
-    pub transaction: Transaction,
 }
 
 /// Author of a Dataplane. It is stored in the same transaction, so that claims of a proxy are never mistaken for those
@@ -113,22 +106,22 @@ impl Catalog {
         if problems.is_empty() { Ok((meta, spec, left_out)) } else { Err(Refusal::invalid(Stage::Check, problems)) }
     }
 
-    /// The writes of a document on top of `snapshot`, without the keys and policies that come with a new mesh. Nothing is
-    /// stored: see [`Snapshot::with`].
-    pub fn plan(
+    /// The writes of a document on top of `snapshot`, without the keys and policies that come with a new mesh, and without
+    /// the rules that [`Planner::finish`](crate::Planner::finish) checks for all documents together.
+    pub(crate) fn plan(
         &self,
         snapshot: &Snapshot,
         target: Target<'_>,
         body: Value,
         rights: Rights,
-    ) -> Result<Planned, Refusal> {
+    ) -> Result<(Put, Transaction), Refusal> {
         require_mesh(snapshot, target.kind, target.mesh)?;
         let (meta, spec, left_out) = self.read(target, body)?;
         let (checked, secrets, put) = self.prepare(snapshot, meta.with(spec, self.place()), left_out, rights)?;
         let mut writes = vec![write(&checked, snapshot)];
         writes.extend(secrets);
         writes.extend(authored(&checked, snapshot, &Author::User));
-        Ok(Planned { put, transaction: Transaction(writes) })
+        Ok((put, Transaction(writes)))
     }
 
     async fn try_put(
@@ -156,6 +149,7 @@ impl Catalog {
         author: &Author,
     ) -> Result<(Put, Transaction), Refusal> {
         let (checked, secrets, put) = self.prepare(snapshot, checked, left_out, rights)?;
+        rules::check_combinations(snapshot, &checked)?;
         let authored = authored(&checked, snapshot, author);
         if !(put.changed || authored.is_some()) {
             return Ok((put, Transaction::default()));

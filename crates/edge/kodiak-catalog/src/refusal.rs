@@ -1,6 +1,6 @@
 //! Reasons for which a request is rejected.
 
-use kodiak_model::{FieldPath, Problems, ResourceKey};
+use kodiak_model::{Cancelled, FieldPath, Problems, ResourceKey};
 use kodiak_store::StoreError;
 
 /// Step at which a document was rejected.
@@ -36,6 +36,8 @@ pub enum Refusal {
     Conflict(ResourceKey),
     #[error("the store is unavailable")]
     Store(#[source] StoreError),
+    #[error(transparent)]
+    Cancelled(#[from] Cancelled),
     /// An internal error.
     #[error("failed to generate keys or certificates for the resource")]
     Make(#[source] Box<dyn std::error::Error + Send + Sync>),

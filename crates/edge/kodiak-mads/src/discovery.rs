@@ -7,12 +7,12 @@ use axum::{
     Json,
     body::Bytes,
     extract::{Query, State},
-    http::StatusCode,
+    http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
 use kodiak_inspection::monitoring::{MonitoringAssignment, assignments};
 use kodiak_listen::LogThrottle;
-use kodiak_model::GoDuration;
+use kodiak_model::{Cancellation, Cancelled, GoDuration};
 use kodiak_world::World;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -85,16 +85,21 @@ pub(crate) async fn discover(State(mads): State<Mads>, Query(parameters): Query<
         Ok(None) => StatusCode::NOT_MODIFIED.into_response(),
         Err(error) => {
             if let Some(suppressed) = FAILURES.admit() {
-                tracing::error!(%error, suppressed, "failed to compute monitoring assignments");
+                tracing::warn!(%error, suppressed, "failed to compute monitoring assignments");
             }
-            StatusCode::SERVICE_UNAVAILABLE.into_response()
+            (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "5")], format!("{error}; try again\n"))
+                .into_response()
         }
     }
 }
 
 /// Assignments of a client. The version is a hash of them, so that all control planes give the same one.
-pub(crate) fn respond(world: &World, client_id: &str) -> DiscoveryResponse {
-    let assignments = assignments(world, client_id);
+pub(crate) fn respond(
+    world: &World,
+    client_id: &str,
+    cancellation: &Cancellation,
+) -> Result<DiscoveryResponse, Cancelled> {
+    let assignments = assignments(world, client_id, cancellation)?;
     let resources: Vec<_> =
         assignments.into_iter().map(|assignment| Resource { type_url: TYPE_URL, assignment }).collect();
     let written = serde_json::to_vec(&resources).expect("strings and maps of strings can be written as JSON");
@@ -102,7 +107,7 @@ pub(crate) fn respond(world: &World, client_id: &str) -> DiscoveryResponse {
     for byte in &Sha256::digest(written)[..16] {
         write!(version_info, "{byte:02x}").expect("a String takes all that is written");
     }
-    DiscoveryResponse { nonce: version_info.clone(), version_info, resources, type_url: TYPE_URL }
+    Ok(DiscoveryResponse { nonce: version_info.clone(), version_info, resources, type_url: TYPE_URL })
 }
 
 fn duration(text: &str) -> Option<Duration> {

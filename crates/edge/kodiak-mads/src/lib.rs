@@ -5,23 +5,20 @@
 //! client's timeout, and then answers 304.
 //!
 //! **Invariant:** it reads the store, and changes nothing.
-//! **Invariant:** every request has limits: of its size, of its time, and of computations at the same time.
+//! **Invariant:** every request has limits of its size and of its time, and is computed on the pool: it reads all Dataplanes.
 
 mod discovery;
 mod poll;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::{Router, extract::DefaultBodyLimit, routing::post};
+use kodiak_pool::Pool;
 use kodiak_store::Store;
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 /// Largest request. Those of Prometheus have a few hundred bytes.
 const LARGEST_REQUEST: usize = 64 << 10;
-/// Each may read all Dataplanes.
-const COMPUTATIONS: usize = 2;
 /// Longest wait for a change, whatever a client asks for.
 pub const LONGEST_WAIT: Duration = Duration::from_mins(5);
 
@@ -30,14 +27,14 @@ pub struct Mads {
     store: Store,
     /// Wait for a change when the client sets none.
     default_wait: Duration,
-    turns: Arc<Semaphore>,
+    pool: Pool,
     drain: CancellationToken,
 }
 
 impl Mads {
-    /// Waiting requests end when `drain` is cancelled.
-    pub fn new(store: Store, default_wait: Duration, drain: CancellationToken) -> Self {
-        Self { store, default_wait, turns: Arc::new(Semaphore::new(COMPUTATIONS)), drain }
+    /// `pool` computes the answers. Waiting requests end when `drain` is cancelled.
+    pub fn new(store: Store, default_wait: Duration, pool: Pool, drain: CancellationToken) -> Self {
+        Self { store, default_wait, pool, drain }
     }
 
     pub fn router(self) -> Router {

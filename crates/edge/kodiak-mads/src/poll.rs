@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use kodiak_inspection::monitoring::KINDS;
-use tokio::{
-    task::JoinError,
-    time::{Instant, sleep, sleep_until},
-};
+use kodiak_model::Cancellation;
+use kodiak_pool::{Caller, PoolError};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::{
     Mads,
@@ -22,16 +21,16 @@ pub(crate) async fn newer(
     client_id: &str,
     known: &str,
     wait: Duration,
-) -> Result<Option<DiscoveryResponse>, JoinError> {
+) -> Result<Option<DiscoveryResponse>, PoolError> {
     let until = Instant::now() + wait;
     loop {
         let snapshot = mads.store.snapshot();
         let revision = snapshot.revision();
-        let response = {
-            let _turn = mads.turns.acquire().await;
-            let client_id = client_id.to_owned();
-            tokio::task::spawn_blocking(move || respond(snapshot.world(), &client_id)).await?
-        };
+        let of_client = client_id.to_owned();
+        let answer = move |cancellation: &Cancellation| respond(snapshot.world(), &of_client, cancellation);
+        // The port is not for users, but nobody is authenticated there either.
+        let computed = mads.pool.run(Caller::Anonymous, answer).await?;
+        let Ok(response) = computed else { return Ok(None) };
         if response.version_info != known {
             return Ok(Some(response));
         }

@@ -279,6 +279,7 @@ fn not_registered(refusal: &Refusal) -> Closing {
         | Refusal::NotFound
         | Refusal::Conflict(_)
         | Refusal::Store(_)
+        | Refusal::Cancelled(_)
         | Refusal::Make(_) => closing(Closing::UNAVAILABLE, reason),
     }
 }

@@ -5,7 +5,7 @@ use clap::builder::NonEmptyStringValueParser;
 use kodiak_client::{Client, ResourceId};
 use kodiak_inspection::why::{self, CallVerdict, Step, StepName, StepState, WhyAnswer, WhyContext};
 use kodiak_kinds::kinds;
-use kodiak_model::yaml;
+use kodiak_model::{Cancellation, yaml};
 use kodiak_reachability::Mode;
 use kodiak_terminal::Exit;
 use kodiak_xds::names;
@@ -86,7 +86,7 @@ pub async fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
         let mesh = args.mesh.as_deref().unwrap_or("default");
         let Some(world) = args.files.world(mesh, &args.zone, session.terminal)? else { return Ok(Exit::Refused) };
         let context = WhyContext { reachability: args.reachability, offline: true, ..WhyContext::default() };
-        let answer = why::why(&world, mesh, context, &args.client, &args.destination);
+        let answer = why::why(&world, mesh, context, &args.client, &args.destination, &Cancellation::never());
         answer.map_err(|error| anyhow::anyhow!("{error}"))?
     };
     match args.output {

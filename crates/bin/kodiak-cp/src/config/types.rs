@@ -1,10 +1,11 @@
 //! Settings and their defaults. Keys equal those of Kuma where Kuma has the setting.
 
-use std::{net::IpAddr, path::PathBuf};
+use std::{net::IpAddr, num::NonZero, path::PathBuf};
 
 use anyhow::anyhow;
 use kodiak_listen::ConnectionLimits;
 use kodiak_model::GoDuration;
+use kodiak_pool::PoolLimits;
 use serde::{Deserialize, Serialize};
 
 use crate::admin::Network;
@@ -87,6 +88,7 @@ pub struct ApiServer {
     pub base_path: String,
     /// Limits of each listener of the API.
     pub limits: ListenerLimits,
+    pub computed: ComputedAnswers,
 }
 
 impl Default for ApiServer {
@@ -102,7 +104,33 @@ impl Default for ApiServer {
             cors_allowed_domains: Vec::new(),
             base_path: "/".to_owned(),
             limits: ListenerLimits::of(&ConnectionLimits::api()),
+            computed: ComputedAnswers::default(),
         }
+    }
+}
+
+/// Answers that are computed from a whole mesh: lists, graphs, previews, discovery for Prometheus. Above these limits a
+/// request is refused with 503 and `Retry-After`. Anonymous users have at most half of each.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct ComputedAnswers {
+    /// Answers that are computed at the same time. 0: half of the cores of the machine, at least 2 and at most 8.
+    pub threads: usize,
+    /// Requests that wait for a thread.
+    pub queue: usize,
+}
+
+impl Default for ComputedAnswers {
+    fn default() -> Self {
+        Self { threads: 0, queue: PoolLimits::default().queue }
+    }
+}
+
+impl ComputedAnswers {
+    pub(crate) fn limits(&self) -> PoolLimits {
+        let Self { threads, queue } = *self;
+        let default = PoolLimits::default();
+        PoolLimits { threads: NonZero::new(threads).unwrap_or(default.threads), queue, ..default }
     }
 }
 
@@ -318,6 +346,8 @@ pub struct BootstrapParams {
 pub struct Access {
     /// Lets anonymous users write all resources except Secrets, as in Kuma: every client that reaches the API controls the mesh.
     pub anonymous_writes: bool,
+    /// Lets anonymous users ask what documents of theirs would do (`previews`). Also so with `anonymousWrites`.
+    pub anonymous_previews: bool,
     #[serde(rename = "static")]
     pub lists: AccessLists,
 }
@@ -344,6 +374,9 @@ pub struct AccessLists {
     pub view_stats: Allowed,
     /// Viewing clusters of proxies.
     pub view_clusters: Allowed,
+    /// Asking what documents would do without storing them: checks of permissions, conversions, and, with `viewConfigDump`,
+    /// diffs. Dry runs of writes need the right to write.
+    pub previews: Allowed,
 }
 
 impl Default for AccessLists {
@@ -365,7 +398,8 @@ impl Default for AccessLists {
             control_plane_metadata: everyone,
             view_config_dump: admins,
             view_stats: authenticated.clone(),
-            view_clusters: authenticated,
+            view_clusters: authenticated.clone(),
+            previews: authenticated,
         }
     }
 }

@@ -34,12 +34,11 @@ fn expected(method: &str, path: &str) -> Option<Least> {
         }
         ["store", "backup"] => return (method == "get").then_some(Least::Admin),
         ["meshes", "{mesh}", "_diff"] => return (method == "post").then_some(Least::Admin),
-        // Computed from resources that anyone may read; nothing is stored. The second one stores with `apply`, if the user
-        // may write permissions.
+        // Previews of documents; nothing is stored. The second one stores with `apply`, if the user may write permissions.
         ["meshes", "{mesh}", "_migration", "convert"]
         | ["meshes", "{mesh}", "_migration", "identity", "convert"]
         | ["meshes", "{mesh}", "_permissions", "check"] => {
-            return (method == "post").then_some(Least::Anyone);
+            return (method == "post").then_some(Least::User);
         }
         // The last one is always rejected.
         [

@@ -1,5 +1,6 @@
 //! Configuration diff of planned writes.
 
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use hyper::{Method, StatusCode};
 use kodiak_kinds::kinds;
 use kodiak_model::ResourceKey;
@@ -245,4 +246,56 @@ fn wrong_again(wrong: &Value) -> Value {
 /// Problems of a document, with paths below `resources[n]`.
 fn at(n: usize, answer: &Answer) -> Vec<String> {
     answer.problems().into_iter().map(|problem| format!("resources[{n}].{problem}")).collect()
+}
+
+/// Certificates and Secrets are read for a diff as they are for a proxy, and private keys are not shown.
+#[tokio::test]
+async fn external_service_with_tls_shows_its_changes() {
+    let cp = mesh().await;
+    let mut redirected = dataplane("front-1", "front", &[]);
+    redirected["networking"]["transparentProxying"] =
+        json!({ "redirectPortInbound": 15006, "redirectPortOutbound": 15001 });
+    assert_eq!(cp.put("/meshes/default/dataplanes/front-1", &redirected).await.status, StatusCode::CREATED);
+    let everywhere = json!({ "type": "Mesh", "name": "default", "meshServices": { "mode": "Everywhere" } });
+    assert_eq!(cp.put("/meshes/default", &everywhere).await.status, StatusCode::OK);
+    let secret = |name: &str, label: &str, content: &str| {
+        let pem = format!("-----BEGIN {label}-----\n{content}\n-----END {label}-----\n");
+        json!({ "type": "Secret", "mesh": "default", "name": name, "data": BASE64_STANDARD.encode(pem) })
+    };
+    for (name, label) in [("outside-ca", "CERTIFICATE"), ("outside-key", "PRIVATE KEY")] {
+        let put = cp.put(&format!("/meshes/default/secrets/{name}"), &secret(name, label, "b25l")).await;
+        assert_eq!(put.status, StatusCode::CREATED, "{}", put.text);
+    }
+    let outside = |address: &str| {
+        let verification = json!({
+            "mode": "Secured", "caCert": { "secret": "outside-ca" }, "clientCert": { "secret": "outside-ca" },
+            "clientKey": { "secret": "outside-key" },
+        });
+        let matching = json!({ "type": "HostnameGenerator", "port": 443, "protocol": "tcp" });
+        json!({
+            "type": "MeshExternalService", "mesh": "default", "name": "outside",
+            "spec": {
+                "match": matching, "endpoints": [{ "address": address, "port": 443 }],
+                "tls": { "enabled": true, "verification": verification },
+            },
+        })
+    };
+    let put = cp.put("/meshes/default/meshexternalservices/outside", &outside("192.0.2.1")).await;
+    assert_eq!(put.status, StatusCode::CREATED, "{}", put.text);
+
+    let changed = |answer: &Value| {
+        let proxies = answer["proxies"].as_array().unwrap().clone();
+        let front = proxies.into_iter().find(|proxy| proxy["name"] == "front-1").unwrap_or_else(|| panic!("{answer}"));
+        names(&front["changed"]).into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let full = format!("{DIFF}?full=true");
+    let moved = fine(&ask(&cp, &full, &json!({ "resources": [outside("192.0.2.2")] })).await);
+    assert!(changed(&moved).iter().any(|name| name.starts_with("outside_")), "{moved}");
+    assert!(moved.to_string().contains("192.0.2.2"), "{moved}");
+    for (name, label) in [("outside-ca", "CERTIFICATE"), ("outside-key", "PRIVATE KEY")] {
+        let renewed = fine(&ask(&cp, &full, &json!({ "resources": [secret(name, label, "dHdv")] })).await);
+        assert!(changed(&renewed).iter().any(|name| name.starts_with("outside_")), "{name}: {renewed}");
+        let key = secret("", "PRIVATE KEY", "dHdv")["data"].as_str().unwrap().to_owned();
+        assert!(!renewed.to_string().contains(&key), "{renewed}");
+    }
 }

@@ -27,6 +27,7 @@ mod quarantine;
 mod reachability;
 mod resources;
 mod restart;
+mod saturated;
 mod secrets;
 mod services;
 mod several;

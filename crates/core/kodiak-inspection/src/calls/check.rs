@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
+use kodiak_model::{Cancellation, Cancelled};
 use kodiak_reachability::{Target, is_enforced, rollout};
 use kodiak_traffic::{ObservedEdge, ObservedTraffic};
 use kodiak_world::World;
@@ -47,16 +48,25 @@ pub struct DeniedTraffic {
 
 impl PermissionCheck {
     /// `before` is the mesh without the change; `None` when there is no change, so that every denied call counts.
-    pub fn of(world: &World, before: Option<&Calls>, after: &Calls, traffic: &ObservedTraffic) -> Self {
-        let lost = before.map(|before| LostCalls::between(before, after).calls).unwrap_or_default();
+    pub fn of(
+        world: &World,
+        before: Option<&Calls>,
+        after: &Calls,
+        traffic: &ObservedTraffic,
+        cancellation: &Cancellation,
+    ) -> Result<Self, Cancelled> {
+        let lost = before.map(|before| LostCalls::between(before, after, cancellation)).transpose()?;
+        let lost = lost.map(|lost| lost.calls).unwrap_or_default();
         let targets: BTreeMap<String, &Target> = after.destinations.iter().map(|one| (target_name(one), one)).collect();
-        let denied = traffic.edges.iter().filter(|edge| edge.requests > 0);
-        let denied = denied.filter_map(|edge| denied_traffic(before, after, &targets, edge));
-        let mut observed: Vec<DeniedTraffic> = denied.collect();
+        let mut observed: Vec<DeniedTraffic> = Vec::new();
+        for edge in traffic.edges.iter().filter(|edge| edge.requests > 0) {
+            cancellation.check()?;
+            observed.extend(denied_traffic(before, after, &targets, edge));
+        }
         observed.sort_by(|a, b| b.requests.cmp(&a.requests).then_with(|| a.client.cmp(&b.client)));
         let (since, until) = traffic.window.unzip();
         let enforced = is_enforced(&rollout(world, &after.mesh));
-        Self { mesh: after.mesh.clone(), enforced, since, until, lost, observed }
+        Ok(Self { mesh: after.mesh.clone(), enforced, since, until, lost, observed })
     }
 
     /// Whether a service that was observed loses access to a destination that it called.

@@ -5,6 +5,7 @@ use std::{
     fmt,
 };
 
+use kodiak_model::Cancellation;
 use kodiak_reachability::{Answer, SetId, Target, Yes};
 use roaring::RoaringBitmap;
 use serde::{Deserialize, Serialize};
@@ -71,7 +72,12 @@ impl EdgeReason {
 
 impl CallGraph {
     /// With a `client` (a service or a Dataplane) or a `destination`, only their edges.
-    pub fn of(calls: &Calls, client: Option<&str>, destination: Option<&str>) -> Result<Self, WhyError> {
+    pub fn of(
+        calls: &Calls,
+        client: Option<&str>,
+        destination: Option<&str>,
+        cancellation: &Cancellation,
+    ) -> Result<Self, WhyError> {
         let Calls { mesh, graph, clients, destinations } = calls;
         let names: BTreeMap<&Target, String> = destinations.iter().map(|one| (one, target_name(one))).collect();
         let wanted = destination
@@ -81,6 +87,7 @@ impl CallGraph {
         let only = client.map(|client| calls.clients_named(client)).transpose().map_err(WhyError::UnknownClient)?;
         let mut edges: BTreeMap<(Names, EdgeReason), BTreeSet<&str>> = BTreeMap::new();
         for (set, members) in calls.callers(only.as_ref()) {
+            cancellation.check()?;
             let Some(first) = members.min() else { continue };
             // Destinations of one set have the same callers; only those that admit everybody do so for other reasons.
             let mut by_reason: BTreeMap<EdgeReason, Vec<&Target>> = BTreeMap::new();
@@ -93,6 +100,7 @@ impl CallGraph {
             for some in by_reason.into_values() {
                 let mut split: BTreeMap<EdgeReason, RoaringBitmap> = BTreeMap::new();
                 for client in &members {
+                    cancellation.check()?;
                     if let Some(reason) = EdgeReason::of(graph.may(clients.name(client), some[0])) {
                         split.entry(reason).or_default().insert(client);
                     }

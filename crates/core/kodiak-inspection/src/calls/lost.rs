@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use kodiak_model::{Cancellation, Cancelled};
 use kodiak_reachability::{Answer, No, SetId, Target};
 use roaring::RoaringBitmap;
 use serde::{Deserialize, Serialize};
@@ -45,7 +46,7 @@ impl LostReason {
 impl LostCalls {
     /// Clients and destinations that only one of the meshes has are left out: a deleted destination is not a matter of
     /// permissions.
-    pub fn between(before: &Calls, after: &Calls) -> Self {
+    pub fn between(before: &Calls, after: &Calls, cancellation: &Cancellation) -> Result<Self, Cancelled> {
         let Calls { mesh: _, graph, clients, destinations } = after;
         // Destinations by their sets before and after the change.
         let mut moved: BTreeMap<SetId, BTreeMap<SetId, Vec<&Target>>> = BTreeMap::new();
@@ -56,6 +57,7 @@ impl LostCalls {
         }
         let mut losers: BTreeMap<(SetId, SetId), RoaringBitmap> = BTreeMap::new();
         for (index, name) in clients.all() {
+            cancellation.check()?;
             let sets = (before.graph.sets_of_client(name), graph.sets_of_client(name));
             let (Some(old), Some(new)) = sets else { continue };
             let new: BTreeSet<SetId> = new.into_iter().collect();
@@ -71,6 +73,7 @@ impl LostCalls {
             let some = &moved[&from][&to];
             let mut split: BTreeMap<LostReason, RoaringBitmap> = BTreeMap::new();
             for client in &members {
+                cancellation.check()?;
                 if let Some(reason) = LostReason::of(graph.may(clients.name(client), some[0])) {
                     split.entry(reason).or_default().insert(client);
                 }
@@ -86,6 +89,6 @@ impl LostCalls {
             destinations: Names::of(&some.iter().map(String::as_str).collect(), all.iter().map(String::as_str)),
             reason,
         };
-        Self { calls: calls.into_iter().map(lost).collect() }
+        Ok(Self { calls: calls.into_iter().map(lost).collect() })
     }
 }

@@ -24,6 +24,7 @@ mod trimming;
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use kodiak_model::{Cancellation, Cancelled};
 use kodiak_reachability::{MeshGraph, Target};
 use kodiak_rules::Shadow;
 use kodiak_services::reachable::has_legacy_destinations;
@@ -48,13 +49,13 @@ pub struct Calls {
 }
 
 impl Calls {
-    pub fn of(world: &World, mesh: &str, shadow: Shadow) -> Self {
-        let graph = MeshGraph::of(world, mesh, shadow);
+    pub fn of(world: &World, mesh: &str, shadow: Shadow, cancellation: &Cancellation) -> Result<Self, Cancelled> {
+        let graph = MeshGraph::of(world, mesh, shadow, cancellation)?;
         let legacy = has_legacy_destinations(world.mesh_services_mode(mesh));
         // No Dataplane has this name, and an unknown client may call everything.
         let all = graph.destinations(&Arc::from("")).into_iter();
         let destinations = all.filter(|target| legacy || target.object().is_some()).cloned().collect();
-        Self { mesh: mesh.to_owned(), graph, clients: Clients::of(world.proxies(mesh)), destinations }
+        Ok(Self { mesh: mesh.to_owned(), graph, clients: Clients::of(world.proxies(mesh)), destinations })
     }
 }
 

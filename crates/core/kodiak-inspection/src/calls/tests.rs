@@ -5,7 +5,7 @@ mod traffic;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kodiak_model::{Labels, ResourceKey};
+use kodiak_model::{Cancellation, Labels, ResourceKey};
 use kodiak_rules::Shadow;
 use kodiak_world::{Stored, World};
 use serde_json::{Value, json};
@@ -85,11 +85,11 @@ pub(crate) fn deny(world: &mut World, name: &str, service: &str, caller: &str) {
 }
 
 fn calls(world: &World) -> Calls {
-    Calls::of(world, MESH, Shadow::Ignored)
+    Calls::of(world, MESH, Shadow::Ignored, &Cancellation::never()).unwrap()
 }
 
 fn edges(world: &World) -> Vec<Edge> {
-    CallGraph::of(&calls(world), None, None).unwrap().edges
+    CallGraph::of(&calls(world), None, None, &Cancellation::never()).unwrap().edges
 }
 
 fn only(names: &[&str]) -> Names {
@@ -161,12 +161,14 @@ fn graph_is_restricted_to_a_client_and_a_destination() {
     allow(&mut world, "to-a", Some("a"), &[]);
     allow(&mut world, "to-b", Some("b"), &["a"]);
     let calls = calls(&world);
-    let of = |client, destination| CallGraph::of(&calls, client, destination).unwrap().edges;
+    let of = |client, destination| CallGraph::of(&calls, client, destination, &Cancellation::never()).unwrap().edges;
     let (to_a, to_b) = (allowed(only(&["c"]), only(&["a"]), "to-a"), allowed(only(&["a"]), only(&["b"]), "to-b"));
     assert_eq!(of(Some("c"), None), [to_a]);
     assert_eq!(of(Some("a-1"), Some("b")), [to_b]);
     assert_eq!(of(Some("c"), Some("b")), []);
-    let refused = |client, destination| CallGraph::of(&calls, client, destination).unwrap_err().to_string();
+    let refused = |client, destination| {
+        CallGraph::of(&calls, client, destination, &Cancellation::never()).unwrap_err().to_string()
+    };
     let unknown = refused(Some("a-11"), None);
     assert!(unknown.starts_with(r#"there is no Dataplane and no service "a-11"; did you mean a-1 or"#), "{unknown}");
     assert_eq!(refused(None, Some("nothing")), r#"there is no destination "nothing""#);
@@ -184,9 +186,9 @@ fn services_by_tags_are_no_destinations_in_mode_exclusive() {
     });
     put(&mut world, "MeshService", "a", &json!({}), &service);
     allow(&mut world, "all", None, &[]);
-    let graph = CallGraph::of(&calls(&world), None, None).unwrap();
+    let graph = CallGraph::of(&calls(&world), None, None, &Cancellation::never()).unwrap();
     assert_eq!((graph.clients, graph.destinations), (1, 1));
-    assert_eq!(CallGraph::of(&calls(&world), None, Some("a")).unwrap().edges, graph.edges);
+    assert_eq!(CallGraph::of(&calls(&world), None, Some("a"), &Cancellation::never()).unwrap().edges, graph.edges);
 }
 
 #[test]
@@ -194,14 +196,14 @@ fn lost_calls_have_their_rule() {
     let mut before = mesh(&["a", "b", "c"]);
     allow(&mut before, "all", None, &[]);
     let mut after = before.clone();
-    assert_eq!(LostCalls::between(&calls(&before), &calls(&after)).calls, []);
+    assert_eq!(LostCalls::between(&calls(&before), &calls(&after), &Cancellation::never()).unwrap().calls, []);
     deny(&mut after, "not-a", "b", "a");
-    let lost = LostCalls::between(&calls(&before), &calls(&after)).calls;
+    let lost = LostCalls::between(&calls(&before), &calls(&after), &Cancellation::never()).unwrap().calls;
     let denied = |name: &str| LostReason::Denied { policy: policy(name) };
     let expected = LostCall { clients: only(&["a"]), destinations: only(&["b"]), reason: denied("not-a") };
     assert_eq!(lost, [expected]);
     // And nothing is lost on the way back.
-    assert_eq!(LostCalls::between(&calls(&after), &calls(&before)).calls, []);
+    assert_eq!(LostCalls::between(&calls(&after), &calls(&before), &Cancellation::never()).unwrap().calls, []);
 }
 
 #[test]
@@ -212,7 +214,7 @@ fn removed_permission_loses_all_callers_in_one_line() {
     allow(&mut before, "all", None, &[]);
     let mut after = mesh(&services);
     allow(&mut after, "one", Some("service-001"), &["service-002"]);
-    let lost = LostCalls::between(&calls(&before), &calls(&after)).calls;
+    let lost = LostCalls::between(&calls(&before), &calls(&after), &Cancellation::never()).unwrap().calls;
     let not_allowed = |clients, destinations| LostCall { clients, destinations, reason: LostReason::NotAllowed };
     let one = |name: &str| Names::AllExcept(vec![name.to_owned()]);
     assert_eq!(

@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use kodiak_identity::{Identity, Issuer, Moment, RolloutStatus, applied_id, best_match, issuer_of, rollout_status};
 use kodiak_model::{
-    Condition, Kri,
+    Cancellation, Cancelled, Condition, Kri,
     kinds::{
         dataplane_insight::MtlsInsight,
         mesh_identity::{KIND, MeshIdentityStatus},
@@ -86,11 +86,18 @@ pub struct ProxyProgress {
 
 impl MeshIdentities {
     /// `None` without the mesh. `zone` is that of the control plane.
-    pub fn of(world: &World, mesh: &str, zone: &str, moment: &Moment) -> Option<Self> {
-        let rollout = rollout_status(world, mesh, moment)?;
+    pub fn of(
+        world: &World,
+        mesh: &str,
+        zone: &str,
+        moment: &Moment,
+        cancellation: &Cancellation,
+    ) -> Result<Option<Self>, Cancelled> {
+        let Some(rollout) = rollout_status(world, mesh, moment) else { return Ok(None) };
         let token = rollout.current.token();
         let (mut proxies, mut selected) = (Vec::new(), BTreeMap::<Arc<str>, usize>::new());
         for proxy in world.proxies(mesh) {
+            cancellation.check()?;
             let matching = best_match(&rollout.target.issuers, proxy).map(|(identity, _)| identity);
             if let Some(identity) = matching {
                 *selected.entry(identity.kri.clone()).or_default() += 1;
@@ -99,7 +106,7 @@ impl MeshIdentities {
         }
         let identities = world.list_in("MeshIdentity", mesh);
         let identities = identities.filter_map(|found| IdentityStatus::of(found, &rollout.target, zone, &selected));
-        Some(Self { identities: identities.collect(), proxies, rollout })
+        Ok(Some(Self { identities: identities.collect(), proxies, rollout }))
     }
 }
 

@@ -57,7 +57,7 @@ fn moment() -> Moment {
 }
 
 fn view(world: &World) -> MeshIdentities {
-    MeshIdentities::of(world, MESH, "", &moment()).unwrap()
+    MeshIdentities::of(world, MESH, "", &moment(), &kodiak_model::Cancellation::never()).unwrap().unwrap()
 }
 
 fn proxy(view: &MeshIdentities, name: &str) -> ProxyIdentity {

@@ -24,7 +24,7 @@ use std::{
     sync::Arc,
 };
 
-use kodiak_model::{Kri, TargetRef};
+use kodiak_model::{Cancellation, Cancelled, Kri, TargetRef};
 use kodiak_policies::otlp_backends::OtlpBackends;
 use kodiak_rules::{Policy, PolicyIndex, Proxy, Resources, outbound::NameResolution};
 use kodiak_world::{Resource, Unreadable};
@@ -162,24 +162,27 @@ impl PolicyStatus {
 }
 
 pub fn of(policy: &Arc<Policy>, context: PolicyStatusContext<'_>) -> PolicyStatus {
-    of_all([policy], context).pop().expect("one policy has one status")
+    let all = of_all([policy], context, &Cancellation::never()).unwrap_or_default();
+    all.into_iter().next().expect("one policy has one status")
 }
 
 /// Status of many policies: proxies are matched once per kind, not per policy.
 pub fn of_all<'p>(
     policies: impl IntoIterator<Item = &'p Arc<Policy>>,
     context: PolicyStatusContext<'_>,
-) -> Vec<PolicyStatus> {
+    cancellation: &Cancellation,
+) -> Result<Vec<PolicyStatus>, Cancelled> {
     let mut kinds: BTreeMap<&'static str, Groups> = BTreeMap::new();
     let callers = CallersWithoutTags::of(context);
     let mut of = |policy: &Arc<Policy>| {
+        cancellation.check()?;
         let kind = policy.kind.name;
         if let Some(why) = policy.kind.without_effect {
-            return status(policy, 0, vec![Reason::new(Why::NotSupportedYet, why)], context);
+            return Ok(status(policy, 0, vec![Reason::new(Why::NotSupportedYet, why)], context));
         }
         let groups = kinds.entry(kind).or_insert_with(|| Groups::of(kind, context));
         let (proxies, reasons) = verdict::of(policy, groups, &callers, context);
-        status(policy, proxies, reasons, context)
+        Ok(status(policy, proxies, reasons, context))
     };
     policies.into_iter().map(&mut of).collect()
 }

@@ -17,7 +17,7 @@ mod tests;
 
 use std::{fmt, sync::Arc};
 
-use kodiak_model::{Kri, kinds::mesh::MeshServicesMode};
+use kodiak_model::{Cancellation, Cancelled, Kri, kinds::mesh::MeshServicesMode};
 use kodiak_reachability::{Answer, MeshGraph, Mode, No, Target, Yes, rollout};
 use kodiak_rollout::Rollout;
 use kodiak_rules::{Proxy, Shadow};
@@ -128,6 +128,13 @@ pub enum WhyError {
         port: u32,
         ports: Vec<u32>,
     },
+    Cancelled(Cancelled),
+}
+
+impl From<Cancelled> for WhyError {
+    fn from(cancelled: Cancelled) -> Self {
+        Self::Cancelled(cancelled)
+    }
 }
 
 impl fmt::Display for WhyError {
@@ -139,6 +146,7 @@ impl fmt::Display for WhyError {
                 let ports: Vec<String> = ports.iter().map(ToString::to_string).collect();
                 write!(f, "{destination} has no port {port}; it has {}", ports.join(", "))
             }
+            Self::Cancelled(cancelled) => cancelled.fmt(f),
         }
     }
 }
@@ -230,11 +238,12 @@ pub fn why(
     context: WhyContext,
     client: &str,
     destination: &str,
+    cancellation: &Cancellation,
 ) -> Result<WhyAnswer, WhyError> {
     let clients = resolve::clients(world, mesh, client).map_err(WhyError::UnknownClient)?;
     let (client, others) = clients.split_first().expect("an unknown client is an error");
     let resolved = resolve::destination(world, mesh, client, destination)?;
-    let graph = MeshGraph::of(world, mesh, Shadow::Ignored);
+    let graph = MeshGraph::of(world, mesh, Shadow::Ignored, cancellation)?;
     let question = Question {
         world,
         mesh,

@@ -1,5 +1,6 @@
 //! Answers about hand-made meshes: one test for each step that can have a problem.
 
+use kodiak_model::Cancellation;
 use kodiak_reachability::Mode;
 use kodiak_world::World;
 use kodiak_xds::names::Naming;
@@ -37,7 +38,7 @@ fn working() -> World {
 
 #[track_caller]
 fn ask(world: &World, client: &str, destination: &str) -> WhyAnswer {
-    why(world, MESH, CONTEXT, client, destination).unwrap()
+    why(world, MESH, CONTEXT, client, destination, &Cancellation::never()).unwrap()
 }
 
 fn step(answer: &WhyAnswer, name: StepName) -> &Step {
@@ -76,18 +77,18 @@ fn names_of_all_forms_are_understood() {
     {
         assert_eq!(ask(&world, "web-1", name).destination, "backend", "{name}");
     }
-    let wrong = why(&world, MESH, CONTEXT, "web", "backend:8080").unwrap_err();
+    let wrong = why(&world, MESH, CONTEXT, "web", "backend:8080", &Cancellation::never()).unwrap_err();
     assert_eq!(wrong, WhyError::UnknownPort { destination: "backend".to_owned(), port: 8080, ports: vec![80] });
 }
 
 #[test]
 fn unknown_names_have_suggestions() {
     let world = working();
-    match why(&world, MESH, CONTEXT, "wbe", "backend").unwrap_err() {
+    match why(&world, MESH, CONTEXT, "wbe", "backend", &Cancellation::never()).unwrap_err() {
         WhyError::UnknownClient(unknown) => assert_eq!(unknown.suggestions, ["web"]),
         other => panic!("{other:?}"),
     }
-    match why(&world, MESH, CONTEXT, "web", "bakend.mesh").unwrap_err() {
+    match why(&world, MESH, CONTEXT, "web", "bakend.mesh", &Cancellation::never()).unwrap_err() {
         WhyError::UnknownDestination(unknown) => assert_eq!(unknown.suggestions, ["backend.mesh"]),
         other => panic!("{other:?}"),
     }
@@ -109,14 +110,14 @@ fn missing_and_denying_permissions_are_problems() {
 fn trimmed_outbound_names_the_origin_of_the_mode() {
     let mut world = working();
     let on = WhyContext { reachability: Mode::On, ..CONTEXT };
-    let answer = why(&world, MESH, on, "web", "db").unwrap();
+    let answer = why(&world, MESH, on, "web", "db", &Cancellation::never()).unwrap();
     fails(
         &answer,
         StepName::Outbound,
         "trimmed, because web-1 may not call it (reachability on, setting of the control plane)",
     );
     assert!(answer.trimmed && !ask(&world, "web", "db").trimmed);
-    let works = why(&world, MESH, on, "web", "backend").unwrap();
+    let works = why(&world, MESH, on, "web", "backend", &Cancellation::never()).unwrap();
     assert_eq!((works.verdict, works.trimmed), (CallVerdict::Works, false));
 
     let mesh = world.mesh(MESH).unwrap();
@@ -127,7 +128,7 @@ fn trimmed_outbound_names_the_origin_of_the_mode() {
         &json!({ "kodiak.io/reachability": "shadow" }),
         &serde_json::to_value(&*mesh).unwrap(),
     );
-    let shadow = why(&world, MESH, on, "web", "db").unwrap();
+    let shadow = why(&world, MESH, on, "web", "db", &Cancellation::never()).unwrap();
     let outbound = step(&shadow, StepName::Outbound);
     assert_eq!(outbound.state, StepState::Ok);
     assert_eq!(
@@ -158,7 +159,10 @@ fn lists_of_the_dataplane_decide_about_outbounds() {
     );
     // An explicit list wins over trimming.
     let on = WhyContext { reachability: Mode::On, ..CONTEXT };
-    assert_eq!(step(&why(&world, MESH, on, "web", "db").unwrap(), StepName::Outbound).state, StepState::Ok);
+    assert_eq!(
+        step(&why(&world, MESH, on, "web", "db", &Cancellation::never()).unwrap(), StepName::Outbound).state,
+        StepState::Ok
+    );
     client(&mut world, &json!({ "redirectPortOutbound": 15001, "reachableServices": ["db"] }), &json!([]));
     fails(&ask(&world, "web", "backend"), StepName::Outbound, "reachableServices of Dataplane web-1 does not list it");
 }
@@ -256,7 +260,7 @@ fn mesh_service_is_found_by_hostname_name_and_kri() {
         "cluster api__east_default_msvc_8080 in Envoy's statistics and logs"
     );
     fails(&ask(&world, "web", "api:9090"), StepName::Endpoints, "no Dataplane serves api:9090");
-    let wrong = why(&world, MESH, CONTEXT, "web", "api:1").unwrap_err();
+    let wrong = why(&world, MESH, CONTEXT, "web", "api:1", &Cancellation::never()).unwrap_err();
     assert!(matches!(wrong, WhyError::UnknownPort { ports, .. } if ports == [8080, 9090]));
     // One name of two things.
     service(&mut world, "backend", "backend");
@@ -274,7 +278,7 @@ fn external_service_is_never_trimmed() {
     let status = json!({ "vip": { "ip": "242.0.0.1" } });
     put_with_status(&mut world, "MeshExternalService", "bank", &json!({}), &spec, Some(&status));
     let on = WhyContext { reachability: Mode::On, ..CONTEXT };
-    let answer = why(&world, MESH, on, "web", "bank").unwrap();
+    let answer = why(&world, MESH, on, "web", "bank", &Cancellation::never()).unwrap();
     assert_eq!(answer.verdict, CallVerdict::Works, "{answer:#?}");
     assert_eq!(answer.endpoints[0].address, "bank.example:443");
 }
@@ -298,7 +302,8 @@ fn problems_of_a_routed_destination_need_not_matter() {
 fn files_leave_addresses_and_connections_unknown() {
     let mut world = mesh(&["web", "backend"]);
     allow(&mut world, "all", None, &[]);
-    let answer = why(&world, MESH, WhyContext { offline: true, ..CONTEXT }, "web", "backend").unwrap();
+    let answer =
+        why(&world, MESH, WhyContext { offline: true, ..CONTEXT }, "web", "backend", &Cancellation::never()).unwrap();
     assert_eq!(answer.verdict, CallVerdict::Works);
     assert_eq!(
         answer.summary,

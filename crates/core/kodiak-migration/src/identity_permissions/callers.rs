@@ -22,10 +22,23 @@ pub(super) struct CallerClass {
     pub(super) ids: BTreeSet<String>,
 }
 
-impl CallerClass {
-    /// Whether one of their certificates has this SPIFFE ID.
-    pub(super) fn has(&self, id: &str) -> bool {
-        self.ids.contains(id) || self.legacy.iter().any(|uri| uri == id)
+/// Caller classes by the SPIFFE IDs of their certificates.
+pub(super) struct Holders<'a>(BTreeMap<&'a str, BTreeSet<usize>>);
+
+impl<'a> Holders<'a> {
+    pub(super) fn of(callers: &'a [CallerClass]) -> Self {
+        let mut holders: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
+        for (class, caller) in callers.iter().enumerate() {
+            for id in caller.ids.iter().chain(&caller.legacy) {
+                holders.entry(id).or_default().insert(class);
+            }
+        }
+        Self(holders)
+    }
+
+    /// In the order of the classes.
+    pub(super) fn of_id(&self, id: &str) -> impl Iterator<Item = usize> {
+        self.0.get(id).into_iter().flatten().copied()
     }
 }
 

@@ -6,6 +6,7 @@ use std::{
 };
 
 use kodiak_model::{
+    Cancellation, Cancelled,
     policy::{self, Body, RuleItem},
     spiffe, tags,
 };
@@ -17,8 +18,10 @@ use kodiak_rules::Policy;
 use serde_json::{Value, json};
 
 use super::{
-    ConvertedPermission, PermissionFinding, PermissionOutcome, callers::CallerClass, inbounds::InboundSet, kri_of,
-    proof, show,
+    ConvertedPermission, PermissionFinding, PermissionOutcome,
+    callers::{CallerClass, Holders},
+    inbounds::InboundSet,
+    kri_of, proof, show,
 };
 
 /// Path and reason of a refusal.
@@ -41,23 +44,31 @@ struct DraftItem {
 }
 
 impl<'a> Draft<'a> {
-    pub(super) fn of(policy: &'a Arc<Policy>, mesh: &str, callers: &[CallerClass]) -> Result<Self, Refused> {
+    pub(super) fn of(
+        policy: &'a Arc<Policy>,
+        mesh: &str,
+        callers: &[CallerClass],
+        holders: &Holders<'_>,
+    ) -> Result<Self, Refused> {
         let entries = Entry::of(&kri_of(policy), &policy.body);
         let matching: Vec<Matching> = entries
             .iter()
             .enumerate()
             .map(|(n, entry)| Matching::of(entry, mesh, callers).map_err(|reason| (at(n), reason)))
             .collect::<Result<_, _>>()?;
-        let deciding = |class: usize| matching.iter().rposition(|item| item.classes.contains(&class));
-        let actions: Vec<Option<Action>> =
-            (0..callers.len()).map(|class| deciding(class).map(|n| matching[n].action)).collect();
+        // The last item that matches a class decides about it.
+        let mut deciding: Vec<Option<usize>> = vec![None; callers.len()];
+        for (n, item) in matching.iter().enumerate() {
+            item.classes.iter().for_each(|class| deciding[*class] = Some(n));
+        }
+        let actions: Vec<Option<Action>> = deciding.iter().map(|item| item.map(|n| matching[n].action)).collect();
         let last_for_everybody = matching.iter().rposition(|item| item.everybody);
         let mut items = Vec::new();
         for (n, item) in matching.iter().enumerate() {
             let mut decided = BTreeMap::new();
             if !item.everybody {
-                for class in item.classes.iter().copied().filter(|class| deciding(*class) == Some(n)) {
-                    let ids = ids(class, item, callers, &actions).map_err(|reason| (at(n), reason))?;
+                for class in item.classes.iter().copied().filter(|class| deciding[*class] == Some(n)) {
+                    let ids = ids(class, item, callers, holders, &actions).map_err(|reason| (at(n), reason))?;
                     decided.insert(class, ids);
                 }
             }
@@ -169,13 +180,13 @@ fn ids(
     class: usize,
     item: &Matching,
     callers: &[CallerClass],
+    holders: &Holders<'_>,
     actions: &[Option<Action>],
 ) -> Result<BTreeSet<String>, String> {
     let own = &callers[class];
     let shared_with = |id: &str| {
-        let others =
-            callers.iter().zip(actions).filter(|(other, action)| **action != Some(item.action) && other.has(id));
-        others.map(|(other, _)| other).next()
+        let mut others = holders.of_id(id).filter(|other| actions[*other] != Some(item.action));
+        others.next().map(|other| &callers[other])
     };
     let shared = |id: &str, other: &CallerClass| {
         format!(
@@ -209,23 +220,31 @@ fn ids(
 
 /// Drops Deny and AllowWithShadowDeny for callers that a policy of higher precedence admits somewhere: in `rules` they
 /// would decide there too. The proof finds out whether they are needed elsewhere.
-pub(super) fn drop_overridden(drafts: &mut [Draft<'_>], sets: &[&InboundSet], mesh: &str, callers: &[CallerClass]) {
-    let before: Vec<Vec<Action>> = sets
-        .iter()
-        .map(|set| {
-            let permissions = proof::permissions(&set.policies);
-            callers.iter().map(|class| proof::verdict(&permissions, mesh, &class.legacy)).collect()
-        })
-        .collect();
+pub(super) fn drop_overridden(
+    drafts: &mut [Draft<'_>],
+    sets: &[&InboundSet],
+    mesh: &str,
+    callers: &[CallerClass],
+    cancellation: &Cancellation,
+) -> Result<(), Cancelled> {
+    // For each policy, the highest rank of the verdicts on each class at the inbounds that it selects.
+    let mut highest: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for set in sets {
+        let permissions = proof::permissions(&set.policies);
+        let mut ranks = Vec::with_capacity(callers.len());
+        for class in callers {
+            cancellation.check()?;
+            ranks.push(rank(proof::verdict(&permissions, mesh, &class.legacy)));
+        }
+        for policy in &set.policies {
+            let known = highest.entry(&*policy.name).or_insert_with(|| vec![0; callers.len()]);
+            known.iter_mut().zip(&ranks).for_each(|(known, rank)| *known = (*known).max(*rank));
+        }
+    }
     for draft in drafts {
-        let places: Vec<&Vec<Action>> = sets
-            .iter()
-            .zip(&before)
-            .filter(|(set, _)| set.policies.iter().any(|policy| policy.name == draft.policy.name))
-            .map(|(_, verdicts)| verdicts)
-            .collect();
+        let Some(highest) = highest.get(&*draft.policy.name) else { continue };
         for item in &mut draft.items {
-            let is_overridden = |class: usize| places.iter().any(|verdicts| rank(verdicts[class]) > rank(item.action));
+            let is_overridden = |class: usize| highest[class] > rank(item.action);
             if item.everybody && (0..callers.len()).any(is_overridden) {
                 (item.everybody, item.dropped) = (false, true);
             }
@@ -239,6 +258,7 @@ pub(super) fn drop_overridden(drafts: &mut [Draft<'_>], sets: &[&InboundSet], me
             item.callers = kept;
         }
     }
+    Ok(())
 }
 
 /// Lower ones decide first in `rules`.

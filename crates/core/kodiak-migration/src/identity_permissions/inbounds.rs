@@ -41,29 +41,49 @@ pub(super) fn sets(world: &World, mesh: &str) -> Vec<InboundSet> {
     sets
 }
 
-/// Policies that are converted together.
-pub(super) struct Groups(Vec<(bool, BTreeSet<Arc<str>>)>);
+/// Policies that are converted together, with the sets of inbounds that they select.
+pub(super) struct Group<'a> {
+    pub(super) names: BTreeSet<Arc<str>>,
+    pub(super) sets: Vec<&'a InboundSet>,
+}
 
-impl Groups {
-    pub(super) fn of(names: impl IntoIterator<Item = Arc<str>>, sets: &[InboundSet]) -> Self {
-        let mut groups: Vec<(bool, BTreeSet<Arc<str>>)> =
-            names.into_iter().map(|name| (false, BTreeSet::from([name]))).collect();
-        for set in sets {
-            let is_in = |(_, group): &(bool, BTreeSet<Arc<str>>)| {
-                set.policies.iter().any(|policy| group.contains(&policy.name))
-            };
-            let (meeting, mut others): (Vec<_>, Vec<_>) = groups.into_iter().partition(is_in);
-            if !meeting.is_empty() {
-                others.push((true, meeting.into_iter().flat_map(|(_, group)| group).collect()));
-            }
-            groups = others;
+/// Connected components: two policies are connected where they select the same inbound. The cost is proportional to the
+/// policies and the sets. Groups that select inbounds come first.
+pub(super) fn groups(names: impl IntoIterator<Item = Arc<str>>, sets: &[InboundSet]) -> Vec<Group<'_>> {
+    let names: Vec<Arc<str>> = names.into_iter().collect();
+    let place_of: BTreeMap<&str, usize> = names.iter().enumerate().map(|(place, name)| (&**name, place)).collect();
+    let mut roots: Vec<usize> = (0..names.len()).collect();
+    let members = |set: &InboundSet| -> Vec<usize> {
+        set.policies.iter().filter_map(|policy| place_of.get(&*policy.name).copied()).collect()
+    };
+    for set in sets {
+        let mut meeting = members(set).into_iter();
+        let Some(first) = meeting.next() else { continue };
+        for other in meeting {
+            let (a, b) = (root(&mut roots, first), root(&mut roots, other));
+            roots[a.max(b)] = a.min(b);
         }
-        groups.sort_by(|(a, first), (b, second)| b.cmp(a).then_with(|| first.cmp(second)));
-        Self(groups)
     }
+    let mut groups: BTreeMap<usize, Group<'_>> = BTreeMap::new();
+    for (place, name) in names.iter().enumerate() {
+        let empty = || Group { names: BTreeSet::new(), sets: Vec::new() };
+        groups.entry(root(&mut roots, place)).or_insert_with(empty).names.insert(name.clone());
+    }
+    for set in sets {
+        let Some(first) = members(set).first().map(|place| root(&mut roots, *place)) else { continue };
+        groups.entry(first).and_modify(|group| group.sets.push(set));
+    }
+    let mut groups: Vec<Group<'_>> = groups.into_values().collect();
+    groups.sort_by(|a, b| a.sets.is_empty().cmp(&b.sets.is_empty()).then_with(|| a.names.cmp(&b.names)));
+    groups
+}
 
-    /// Those that select inbounds first.
-    pub(super) fn in_order(&self) -> impl Iterator<Item = &BTreeSet<Arc<str>>> {
-        self.0.iter().map(|(_, group)| group)
+/// Representative of a component, with shorter paths for the next question.
+fn root(roots: &mut [usize], of: usize) -> usize {
+    let mut at = of;
+    while roots[at] != at {
+        roots[at] = roots[roots[at]];
+        at = roots[at];
     }
+    at
 }

@@ -25,7 +25,7 @@ use std::{
 };
 
 use kodiak_identity::Identity;
-use kodiak_model::{Kri, TargetRef};
+use kodiak_model::{Cancellation, Cancelled, Kri, TargetRef};
 use kodiak_policies::mesh_traffic_permission::KIND;
 use kodiak_rules::Policy;
 use kodiak_world::World;
@@ -33,9 +33,9 @@ use serde_json::Value;
 
 pub use self::proof::{Difference, PermissionProof};
 use self::{
-    callers::CallerClass,
+    callers::{CallerClass, Holders},
     draft::Draft,
-    inbounds::{Groups, InboundSet},
+    inbounds::{Group, InboundSet},
 };
 
 /// Result for a mesh.
@@ -90,7 +90,12 @@ pub fn with_rules(spec: &Value, rules: &Value) -> Value {
 }
 
 /// Converts the policies of a mesh that may change, and proves that verdicts stay the same.
-pub fn convert_permissions(world: &World, mesh: &str, may_change: impl Fn(&Policy) -> bool) -> PermissionConversion {
+pub fn convert_permissions(
+    world: &World,
+    mesh: &str,
+    may_change: impl Fn(&Policy) -> bool,
+    cancellation: &Cancellation,
+) -> Result<PermissionConversion, Cancelled> {
     let identities: Vec<Identity> =
         world.list_in("MeshIdentity", mesh).filter_map(|found| Identity::of(found)).collect();
     let callers = callers::classes(world, mesh, &identities);
@@ -101,22 +106,24 @@ pub fn convert_permissions(world: &World, mesh: &str, may_change: impl Fn(&Polic
             convertible.insert(policy.name.clone(), policy);
         }
     }
-    let groups = Groups::of(convertible.keys().cloned(), &sets);
-    let context = Context { mesh, callers: &callers, sets: &sets, has_identities: !identities.is_empty() };
+    cancellation.check()?;
+    let groups = inbounds::groups(convertible.keys().cloned(), &sets);
+    let holders = Holders::of(&callers);
+    let context =
+        Context { mesh, callers: &callers, holders: &holders, has_identities: !identities.is_empty(), cancellation };
     let mut done: BTreeMap<Arc<str>, ConvertedPermission> = BTreeMap::new();
     let mut refused: Option<Arc<str>> = None;
     // Policies without an inbound come last: they may meet any other policy at a later one.
-    for members in groups.in_order() {
-        let members: Vec<&Arc<Policy>> = members.iter().map(|name| convertible[name]).collect();
-        let selects = context.sets_of(&members).next().is_some();
-        let converted = match refused.as_ref().filter(|_| !selects) {
+    for Group { names, sets } in &groups {
+        let members: Vec<&Arc<Policy>> = names.iter().map(|name| convertible[name]).collect();
+        let converted = match refused.as_ref().filter(|_| sets.is_empty()) {
             Some(other) => {
                 let reason = format!(
                     "it selects no inbound now, and later it may meet MeshTrafficPermission {other}, which keeps `from`"
                 );
                 members.iter().map(|policy| refusal(policy, "spec.from", reason.clone())).collect()
             }
-            None => context.group(&members, &may_change),
+            None => context.group(&members, sets, &may_change)?,
         };
         let is_refused = |one: &ConvertedPermission| {
             one.findings.iter().any(|finding| finding.outcome == PermissionOutcome::Refused)
@@ -125,8 +132,8 @@ pub fn convert_permissions(world: &World, mesh: &str, may_change: impl Fn(&Polic
         done.extend(converted.into_iter().map(|one| (one.policy.name.clone(), one)));
     }
     let policies: Vec<ConvertedPermission> = done.into_values().collect();
-    let proof = PermissionProof::of(mesh, &callers, &sets, &after(&policies));
-    PermissionConversion { policies, proof }
+    let proof = PermissionProof::of(mesh, &callers, &sets, &after(&policies), cancellation)?;
+    Ok(PermissionConversion { policies, proof })
 }
 
 /// Converted policies by name, as they are stored after the conversion.
@@ -150,18 +157,26 @@ fn refusal(policy: &Arc<Policy>, path: &str, reason: String) -> ConvertedPermiss
 struct Context<'a> {
     mesh: &'a str,
     callers: &'a [CallerClass],
-    sets: &'a [InboundSet],
+    holders: &'a Holders<'a>,
     has_identities: bool,
+    cancellation: &'a Cancellation,
 }
 
-impl<'a> Context<'a> {
+impl Context<'_> {
     /// Converts policies that meet at inbounds, together or not at all.
-    fn group(self, members: &[&Arc<Policy>], may_change: &impl Fn(&Policy) -> bool) -> Vec<ConvertedPermission> {
+    fn group(
+        self,
+        members: &[&Arc<Policy>],
+        sets: &[&InboundSet],
+        may_change: &impl Fn(&Policy) -> bool,
+    ) -> Result<Vec<ConvertedPermission>, Cancelled> {
+        let rulers = rulers(sets);
         let mut refusals: BTreeMap<Arc<str>, ConvertedPermission> = BTreeMap::new();
         let mut drafts = Vec::new();
         for policy in members {
-            let refused = self.obstacle(policy, may_change).map_or_else(
-                || Draft::of(policy, self.mesh, self.callers).map(|draft| drafts.push(draft)),
+            self.cancellation.check()?;
+            let refused = self.obstacle(policy, &rulers, may_change).map_or_else(
+                || Draft::of(policy, self.mesh, self.callers, self.holders).map(|draft| drafts.push(draft)),
                 |reason| Err(("spec.from".to_owned(), reason)),
             );
             if let Err((path, reason)) = refused {
@@ -169,18 +184,17 @@ impl<'a> Context<'a> {
             }
         }
         if refusals.is_empty() {
-            let sets: Vec<&InboundSet> = self.sets_of(members).collect();
-            draft::drop_overridden(&mut drafts, &sets, self.mesh, self.callers);
+            draft::drop_overridden(&mut drafts, sets, self.mesh, self.callers, self.cancellation)?;
             let converted: Vec<ConvertedPermission> =
                 drafts.iter().map(|draft| draft.converted(self.callers)).collect();
-            let Some(first) = proof::first_difference(self.mesh, self.callers, &sets, &after(&converted)) else {
-                return converted;
-            };
+            let first = proof::first_difference(self.mesh, self.callers, sets, &after(&converted), self.cancellation)?;
+            let Some(first) = first else { return Ok(converted) };
             let reason = format!(
                 "`rules` cannot express it, because any Deny decides there, then any AllowWithShadowDeny: {first}; write \
                  the policies of this inbound as `rules` by hand"
             );
-            let blamed = members.iter().filter(|policy| first.policies.contains(&policy.name));
+            let met: BTreeSet<&Arc<str>> = first.policies.iter().collect();
+            let blamed = members.iter().filter(|policy| met.contains(&policy.name));
             for policy in blamed {
                 refusals.insert(policy.name.clone(), refusal(policy, "spec.from", reason.clone()));
             }
@@ -195,11 +209,16 @@ impl<'a> Context<'a> {
         let of = |policy: &&Arc<Policy>| {
             refusals.remove(&policy.name).unwrap_or_else(|| refusal(policy, "spec.from", reason()))
         };
-        members.iter().map(of).collect()
+        Ok(members.iter().map(of).collect())
     }
 
     /// Why a policy stays as it is, regardless of its items.
-    fn obstacle(self, policy: &Arc<Policy>, may_change: &impl Fn(&Policy) -> bool) -> Option<String> {
+    fn obstacle(
+        self,
+        policy: &Arc<Policy>,
+        rulers: &BTreeMap<&str, &Arc<Policy>>,
+        may_change: &impl Fn(&Policy) -> bool,
+    ) -> Option<String> {
         if !self.has_identities {
             return Some(
                 "the mesh has no MeshIdentity, so the SPIFFE IDs of callers are unknown: create one without a provider, \
@@ -213,19 +232,25 @@ impl<'a> Context<'a> {
         if !may_change(policy) {
             return Some("it is not among the given files, and selects the same inbounds as one of them".to_owned());
         }
-        let rulers =
-            self.sets_of(&[policy]).flat_map(|set| &set.policies).find(|other| !other.body.rules.is_empty())?;
+        let ruler = rulers.get(&*policy.name)?;
         Some(format!(
             "it is ignored at inbounds that MeshTrafficPermission {} selects with `rules`, and would take effect there; \
              move its items there or narrow its targetRef",
-            rulers.name
+            ruler.name
         ))
     }
+}
 
-    fn sets_of(self, members: &[&Arc<Policy>]) -> impl Iterator<Item = &'a InboundSet> {
-        let names: BTreeSet<Arc<str>> = members.iter().map(|policy| policy.name.clone()).collect();
-        self.sets.iter().filter(move |set| set.policies.iter().any(|policy| names.contains(&policy.name)))
+/// For each policy that meets a policy with `rules`, the first one of those.
+fn rulers<'a>(sets: &[&'a InboundSet]) -> BTreeMap<&'a str, &'a Arc<Policy>> {
+    let mut rulers = BTreeMap::new();
+    for set in sets {
+        let Some(ruler) = set.policies.iter().find(|policy| !policy.body.rules.is_empty()) else { continue };
+        for policy in &set.policies {
+            rulers.entry(&*policy.name).or_insert(ruler);
+        }
     }
+    rulers
 }
 
 fn show(target: &TargetRef) -> String {

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use kodiak_model::Word as _;
+use kodiak_model::{Cancellation, Cancelled, Word as _};
 use kodiak_policies::{
     Entry,
     mesh_traffic_permission::{Action, Caller, Permissions},
@@ -65,7 +65,8 @@ impl PermissionProof {
         callers: &[CallerClass],
         sets: &[InboundSet],
         after: &BTreeMap<Arc<str>, Arc<Policy>>,
-    ) -> Self {
+        cancellation: &Cancellation,
+    ) -> Result<Self, Cancelled> {
         let mut proof = Self {
             callers: callers.iter().map(|class| class.dataplanes).sum(),
             inbounds: sets.iter().map(|set| set.inbounds).sum(),
@@ -73,12 +74,14 @@ impl PermissionProof {
         };
         for set in sets {
             let is_converted = set.policies.iter().any(|policy| after.contains_key(&policy.name));
-            for difference in Comparison::of(mesh, set, after).differences(callers, &mut proof.verdicts) {
+            let comparison = Comparison::of(mesh, set, after);
+            for difference in comparison.differences(callers, &mut proof.verdicts, cancellation) {
+                let difference = difference?;
                 let is_open = !is_converted && difference.spiffe_id.is_some();
                 if is_open { &mut proof.open } else { &mut proof.changed }.push(difference);
             }
         }
-        proof
+        Ok(proof)
     }
 }
 
@@ -88,8 +91,10 @@ pub(super) fn first_difference(
     callers: &[CallerClass],
     sets: &[&InboundSet],
     after: &BTreeMap<Arc<str>, Arc<Policy>>,
-) -> Option<Difference> {
-    sets.iter().find_map(|set| Comparison::of(mesh, set, after).differences(callers, &mut 0).next())
+    cancellation: &Cancellation,
+) -> Result<Option<Difference>, Cancelled> {
+    let first = |set: &&InboundSet| Comparison::of(mesh, set, after).differences(callers, &mut 0, cancellation).next();
+    sets.iter().find_map(first).transpose()
 }
 
 /// Permissions of one set of inbounds, before and after.
@@ -110,7 +115,8 @@ impl<'a> Comparison<'a> {
         self,
         callers: &'c [CallerClass],
         verdicts: &'c mut usize,
-    ) -> impl Iterator<Item = Difference> + use<'a, 'c> {
+        cancellation: &'c Cancellation,
+    ) -> impl Iterator<Item = Result<Difference, Cancelled>> + use<'a, 'c> {
         let unknown = CallerClass {
             example: "".into(),
             dataplanes: 0,
@@ -119,6 +125,9 @@ impl<'a> Comparison<'a> {
         };
         let classes = std::iter::once(unknown).chain(callers.iter().cloned());
         classes.flat_map(move |class| {
+            if let Err(cancelled) = cancellation.check() {
+                return vec![Err(cancelled)];
+            }
             let before = verdict(&self.before, self.mesh, &class.legacy);
             let legacy = (None, verdict(&self.after, self.mesh, &class.legacy));
             let issued = class
@@ -128,13 +137,15 @@ impl<'a> Comparison<'a> {
             let compared: Vec<(Option<String>, Action)> = std::iter::once(legacy).chain(issued).collect();
             *verdicts += compared.len();
             let differing = compared.into_iter().filter(|(_, after)| *after != before);
-            let differences = differing.map(|(spiffe_id, after)| Difference {
-                caller: class.example.to_string(),
-                spiffe_id,
-                inbound: self.set.example.clone(),
-                before,
-                after,
-                policies: self.set.policies.iter().map(|policy| policy.name.clone()).collect(),
+            let differences = differing.map(|(spiffe_id, after)| {
+                Ok(Difference {
+                    caller: class.example.to_string(),
+                    spiffe_id,
+                    inbound: self.set.example.clone(),
+                    before,
+                    after,
+                    policies: self.set.policies.iter().map(|policy| policy.name.clone()).collect(),
+                })
             });
             differences.collect::<Vec<_>>()
         })

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kodiak_model::{Labels, ResourceKey};
+use kodiak_model::{Cancellation, Labels, ResourceKey};
 use kodiak_policies::mesh_traffic_permission::Action;
 use kodiak_world::{Stored, World};
 use proptest::prelude::*;
@@ -84,7 +84,7 @@ impl Mesh {
     }
 
     fn convert(&self) -> PermissionConversion {
-        let converted = convert_permissions(&self.0, "default", |_| true);
+        let converted = convert_permissions(&self.0, "default", |_| true, &Cancellation::never()).unwrap();
         assert_eq!(converted.proof.changed, [], "{:?}", converted.policies);
         converted
     }
@@ -246,7 +246,8 @@ fn policies_of_one_inbound_are_converted_together_or_not_at_all() {
     // Those that meet nowhere do not depend on each other.
     mesh.permission("a", "web", &[(service("web"), "Allow")]);
     assert_eq!(mesh.rules("a").len(), 2);
-    let only_b = convert_permissions(&mesh.0, "default", |policy| &*policy.name == "b");
+    let only_b =
+        convert_permissions(&mesh.0, "default", |policy| &*policy.name == "b", &Cancellation::never()).unwrap();
     assert_eq!(only_b.policies[0].rules, None);
 }
 
@@ -366,7 +367,7 @@ proptest! {
     #[test]
     fn converted_policies_have_the_same_verdicts(mut mesh in mesh()) {
         let before = verdicts(&mesh.0, false);
-        let PermissionConversion { policies, proof } = convert_permissions(&mesh.0, "default", |_| true);
+        let PermissionConversion { policies, proof } = convert_permissions(&mesh.0, "default", |_| true, &Cancellation::never()).unwrap();
         prop_assert!(proof.is_clean(), "{:?}", proof);
         for one in &policies {
             let Some(rules) = &one.rules else { continue };

@@ -52,9 +52,15 @@ struct Frame {
     next: Vec<usize>,
 }
 
+/// `nodes` are distinct.
 fn cliques(nodes: &[&Tags]) -> Result<Vec<Vec<usize>>, usize> {
     if nodes.is_empty() {
         return Ok(Vec::new());
+    }
+    // The tags of a node are a part of those of its group, and a group with as many parts has as many combinations. So the
+    // cost of everything below is bounded, whatever the number of nodes is.
+    if nodes.len() > MOST_COMBINATIONS {
+        return Err(nodes.len());
     }
     let near = neighbours(nodes);
     let (mut found, mut combinations, mut work) = (Vec::new(), 0_usize, 0_usize);

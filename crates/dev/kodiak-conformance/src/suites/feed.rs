@@ -8,7 +8,7 @@ use axum::{
     body::{Body, to_bytes},
     http::{Method, Request, header},
 };
-use kodiak_api::{Api, ApiConfig, Connection, Info};
+use kodiak_api::{Api, ApiConfig, Connection, Info, Pool};
 use kodiak_catalog::{Catalog, CatalogSettings, owner_of};
 use kodiak_cp::Offline;
 use kodiak_kinds::kinds;
@@ -61,7 +61,7 @@ pub(crate) fn router(store: Store, place: Place, engine: kodiak_engine::EngineSe
     let proxies =
         Arc::new(Offline::new(store.clone(), engine, kodiak_services::service_status::ServiceSettings::default()));
     let catalog = Catalog::new(store, CatalogSettings { place, unsafe_delete: false });
-    let api = Api::new(catalog, ApiConfig::default(), Info::default(), Metrics::new(), proxies);
+    let api = Api::new(catalog, ApiConfig::default(), Info::default(), Metrics::new(), proxies, Pool::default());
     kodiak_api::router(&api)
 }
 

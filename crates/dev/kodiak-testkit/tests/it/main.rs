@@ -8,6 +8,7 @@ mod documents;
 mod laws;
 mod meshes;
 mod pairs;
+mod previews;
 mod reachability;
 mod recorded;
 mod regex;

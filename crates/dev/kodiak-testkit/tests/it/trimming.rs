@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use kodiak_engine::offline::OfflineMesh;
 use kodiak_inspection::calls::{Calls, Trimming, target_name};
 use kodiak_inspection::why::{CallVerdict, WhyContext, why};
-use kodiak_model::ProxyKey;
+use kodiak_model::{Cancellation, ProxyKey};
 use kodiak_reachability::{MeshGraph, Mode};
 use kodiak_rules::Shadow;
 use kodiak_xds::names;
@@ -38,7 +38,7 @@ proptest! {
             connect(&settled, &mut engine);
             engine
         });
-        let calls = Calls::of(&settled.world, MESH, Shadow::Ignored);
+        let calls = Calls::of(&settled.world, MESH, Shadow::Ignored, &Cancellation::never()).unwrap();
         let trimming = Trimming::of(&settled.world, MESH, &calls.graph, Mode::On);
         for sidecar in mesh.sidecars.iter().filter(|sidecar| sidecar.is_redirected()) {
             let proxy = settled.world.proxy(&ProxyKey::new(MESH, &sidecar.name)).unwrap();
@@ -71,7 +71,7 @@ proptest! {
                     // Connections without a listener pass through.
                     outcome.is_ok_and(|outcome| outcome.inbound.is_some())
                 });
-                let answer = why(&settled.world, MESH, context, &sidecar.name, &format!("{address}:{port}"));
+                let answer = why(&settled.world, MESH, context, &sidecar.name, &format!("{address}:{port}"), &Cancellation::never());
                 let answer = answer.map_err(|error| TestCaseError::fail(format!("{name}: {error}")))?;
                 prop_assert!(!works || answer.verdict == CallVerdict::Works, "{name}: {answer:#?}");
             }
@@ -87,8 +87,8 @@ fn random_meshes_have_denied_calls() {
     let denied = (0..64).any(|_| {
         let mesh = whole_meshes().new_tree(&mut runner).unwrap().current();
         let Ok(settled) = Settled::of(mesh.documents()) else { return false };
-        let graph = MeshGraph::of(&settled.world, MESH, Shadow::Ignored);
-        let calls = Calls::of(&settled.world, MESH, Shadow::Ignored);
+        let graph = MeshGraph::of(&settled.world, MESH, Shadow::Ignored, &Cancellation::never()).unwrap();
+        let calls = Calls::of(&settled.world, MESH, Shadow::Ignored, &Cancellation::never()).unwrap();
         let clients: Vec<_> = settled.world.proxies(MESH).collect();
         clients.iter().any(|client| calls.destinations.iter().any(|target| !graph.may(&client.name, target).is_yes()))
     });

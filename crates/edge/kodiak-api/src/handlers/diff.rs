@@ -1,28 +1,23 @@
 //! Configuration diff: how a write would change the configuration of proxies. Nothing is stored.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
-use axum::{
-    body::Body,
-    http::{HeaderMap, StatusCode},
-    response::Response,
-};
-use kodiak_catalog::{Planned, Refusal, Target};
+use axum::{http::StatusCode, response::Response};
+use kodiak_catalog::{Planned, Put, Refusal, Target, Unfit};
 use kodiak_kinds::kinds;
 use kodiak_model::{Kind, Problem, Problems, ResourceKey, Scope, labels};
-use kodiak_store::{Snapshot, Transaction};
+use kodiak_store::Snapshot;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    ApiCall,
+    ComputedCall,
     inspect::{failed, flag},
     json,
 };
 use crate::{
     Api, ApiError,
     access::{self, Need},
-    body,
 };
 
 const TITLE: &str = "Configuration diff failed";
@@ -50,30 +45,31 @@ struct DeletedResource {
 pub(super) struct Plan {
     pub(super) after: Snapshot,
     changes: Vec<Value>,
-    named: BTreeSet<ResourceKey>,
 }
 
 /// `POST /meshes/{mesh}/_diff`
-pub(crate) async fn diff(api: Api, call: ApiCall) -> Result<Response, ApiError> {
-    let full = flag(&call, "full")?.unwrap_or(false);
+pub(crate) fn diff(api: &Api, call: &ComputedCall) -> Result<Response, ApiError> {
+    let full = flag(call, "full")?.unwrap_or(false);
     let mesh = call.param(0).to_owned();
     let dataplane = kinds().by_name("Dataplane").expect("proxies have Dataplanes");
     api.catalog().require_mesh(dataplane, &mesh).map_err(refused)?;
-    let change = ProposedChange::read(&call.headers, call.body).await?;
+    let change = ProposedChange::read(call)?;
     let before = api.catalog().store().snapshot();
-    let Plan { after, changes, .. } = Plan::of(&api, &call.user, &before, &mesh, change)?;
-    let mut answer = api.proxies().diff(mesh, before, after, full).await.map_err(|error| failed(&error))?;
+    let Plan { after, changes } = Plan::of(api, call, &before, &mesh, change)?;
+    let found = api.proxies().diff(&mesh, &before, &after, full, &call.cancellation);
+    let mut answer = found.map_err(|error| failed(&error))?;
     answer["changes"] = Value::Array(changes);
     Ok(json(StatusCode::OK, answer.to_string()))
 }
 
 impl ProposedChange {
-    pub(super) async fn read(headers: &HeaderMap, body: Body) -> Result<Self, ApiError> {
-        let bytes = body::read(headers, body).await?;
-        serde_json::from_slice(&bytes).map_err(|error| {
+    pub(super) fn read(call: &ComputedCall) -> Result<Self, ApiError> {
+        let change: Self = serde_json::from_slice(&call.body).map_err(|error| {
             let form = "{\"resources\": [...], \"deleted\": [...]}";
             ApiError::bad_request(format_args!("the body must be {form}: {error}"))
-        })
+        })?;
+        call.limits.check(change.resources.len() + change.deleted.len())?;
+        Ok(change)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -85,21 +81,30 @@ impl Plan {
     /// Nothing is stored.
     pub(super) fn of(
         api: &Api,
-        user: &crate::User,
+        call: &ComputedCall,
         before: &Snapshot,
         mesh: &str,
         change: ProposedChange,
     ) -> Result<Self, ApiError> {
-        let rights = access::rights(&api.config().access, user);
-        let mut plan = Self { after: before.clone(), changes: Vec::new(), named: BTreeSet::new() };
-        let mut problems = Problems::default();
+        let rights = access::rights(&api.config().access, &call.user);
+        let mut planner = api.catalog().planner(before, rights, &call.cancellation);
+        let (mut changes, mut problems) = (Vec::new(), Problems::default());
+        let mut places: BTreeMap<ResourceKey, usize> = BTreeMap::new();
+        // A second change of the same resource is refused, because the result would depend on their order.
+        let mut name = |target: Target<'_>| match places.insert(target.key(), places.len()) {
+            None => Ok(()),
+            Some(_) => Err(ApiError::bad_request(format_args!(
+                "{} {:?} occurs more than once; list each resource once",
+                target.kind.name, target.name
+            ))),
+        };
         for (n, document) in change.resources.into_iter().enumerate() {
-            let (kind, name) = (text(&document, "type"), text(&document, "name"));
-            let kind = changeable(api, user, &kind)?;
-            let target = Target { kind, mesh: place(kind, mesh, &name)?, name: &name };
-            plan.name(target)?;
-            match api.catalog().plan(&plan.after, target, document, rights) {
-                Ok(planned) => plan.write(target, planned)?,
+            let (kind, written) = (text(&document, "type"), text(&document, "name"));
+            let kind = changeable(api, &call.user, &kind)?;
+            let target = Target { kind, mesh: place(kind, mesh, &written)?, name: &written };
+            name(target)?;
+            match planner.write(target, document) {
+                Ok(put) => changes.push(written_change(planner.after(), target, put)),
                 // Problems of all documents are reported at once, each with the index of its document.
                 Err(Refusal::Invalid { problems: found, .. }) => problems.extend(within(n, found)),
                 Err(Refusal::Denied { problems: found }) => {
@@ -111,57 +116,54 @@ impl Plan {
         if !problems.is_empty() {
             return Err(ApiError::invalid(TITLE, "Resource is not valid", problems));
         }
-        for DeletedResource { kind, name } in change.deleted {
-            let kind = changeable(api, user, &kind)?;
-            let target = Target { kind, mesh: place(kind, mesh, &name)?, name: &name };
-            plan.name(target)?;
-            let deletion = api.catalog().plan_delete(&plan.after, target).map_err(|refusal| match refusal {
+        for DeletedResource { kind, name: deleted } in change.deleted {
+            let kind = changeable(api, &call.user, &kind)?;
+            let target = Target { kind, mesh: place(kind, mesh, &deleted)?, name: &deleted };
+            name(target)?;
+            planner.delete(target).map_err(|refusal| match refusal {
                 Refusal::NotFound => ApiError::new(StatusCode::NOT_FOUND, TITLE, absent(target)),
                 other => refused(other),
             })?;
-            plan.delete(target, deletion)?;
+            let (kind, name) = (target.kind.name, target.name);
+            changes.push(json!({ "type": kind, "name": name, "effect": "deleted", "warnings": [] }));
         }
-        Ok(plan)
-    }
-
-    /// Refuses a second change of the same resource, because the result would depend on their order.
-    fn name(&mut self, target: Target<'_>) -> Result<(), ApiError> {
-        if self.named.insert(target.key()) {
-            return Ok(());
-        }
-        Err(ApiError::bad_request(format_args!(
-            "{} {:?} occurs more than once; list each resource once",
-            target.kind.name, target.name
-        )))
-    }
-
-    fn write(&mut self, target: Target<'_>, Planned { put, transaction }: Planned) -> Result<(), ApiError> {
-        self.after = self.after.with(transaction).map_err(|error| refused(error.into()))?;
-        let effect = match (put.created, put.changed) {
-            (true, _) => "created",
-            (false, true) => "updated",
-            (false, false) => "unchanged",
-        };
-        let mut warnings = put.warnings;
-        let labels = self.after.get(&target.key()).map(|record| record.labels.clone()).unwrap_or_default();
-        if target.kind.is_policy() && labels.get(labels::EFFECT).is_some_and(|effect| effect == "shadow") {
-            warnings.push(SHADOW.to_owned());
-        }
-        let (kind, name) = (target.kind.name, target.name);
-        self.changes.push(json!({ "type": kind, "name": name, "effect": effect, "warnings": warnings }));
-        Ok(())
-    }
-
-    fn delete(&mut self, target: Target<'_>, deletion: Transaction) -> Result<(), ApiError> {
-        self.after = self.after.with(deletion).map_err(|error| refused(error.into()))?;
-        let (kind, name) = (target.kind.name, target.name);
-        self.changes.push(json!({ "type": kind, "name": name, "effect": "deleted", "warnings": [] }));
-        Ok(())
+        let place = |key: &ResourceKey| places.get(key).copied();
+        let Planned { after, .. } = planner.finish().map_err(|unfit| unfit_document(unfit, place, TITLE))?;
+        Ok(Self { after, changes })
     }
 }
 
+/// The document in a body that does not fit to the others.
+pub(super) fn unfit_document(
+    Unfit { key, refusal }: Unfit,
+    place: impl Fn(&ResourceKey) -> Option<usize>,
+    title: &str,
+) -> ApiError {
+    match (refusal, key.as_deref().and_then(place)) {
+        (Refusal::Invalid { problems, .. }, Some(n)) => {
+            ApiError::invalid(title, "Resource is not valid", within(n, problems))
+        }
+        (refusal, _) => ApiError::refused(refusal, title),
+    }
+}
+
+fn written_change(after: &Snapshot, target: Target<'_>, put: Put) -> Value {
+    let effect = match (put.created, put.changed) {
+        (true, _) => "created",
+        (false, true) => "updated",
+        (false, false) => "unchanged",
+    };
+    let mut warnings = put.warnings;
+    let labels = after.get(&target.key()).map(|record| record.labels.clone()).unwrap_or_default();
+    if target.kind.is_policy() && labels.get(labels::EFFECT).is_some_and(|effect| effect == "shadow") {
+        warnings.push(SHADOW.to_owned());
+    }
+    let (kind, name) = (target.kind.name, target.name);
+    json!({ "type": kind, "name": name, "effect": effect, "warnings": warnings })
+}
+
 /// Prefixes the paths of problems with the index of their document.
-fn within(n: usize, found: Problems) -> Problems {
+pub(super) fn within(n: usize, found: Problems) -> Problems {
     let mut problems = Problems::default();
     for Problem { path, message } in found.into_vec() {
         let path = if path.is_empty() { format!("resources[{n}]") } else { format!("resources[{n}].{path}") };

@@ -1,6 +1,6 @@
 //! Insights of meshes and services, computed from the store on request.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{http::StatusCode, response::Response};
 use jiff::Timestamp;
@@ -9,7 +9,7 @@ use kodiak_inspection::insights::{
 };
 use kodiak_kinds::kinds;
 use kodiak_model::{
-    Kind, ResourceKey, Scope,
+    Cancellation, Cancelled, Kind, ResourceKey, Scope,
     kinds::{
         mesh::MeshServicesMode,
         mesh_insight::DataplaneStat,
@@ -19,11 +19,12 @@ use kodiak_model::{
         zone_insight::ZoneInsight,
     },
 };
+use kodiak_rules::Proxy;
 use kodiak_store::{Record, Snapshot};
 use kodiak_world::Resource;
 use serde_json::{Value, json};
 
-use super::{ApiCall, json};
+use super::{ApiCall, ComputedCall, json};
 use crate::{
     Api, ApiError,
     list::{ListQuery, Page, next_query},
@@ -31,7 +32,7 @@ use crate::{
 };
 
 /// MeshInsight over all meshes, ServiceInsight in one or over all.
-pub(crate) async fn list(api: Api, kind: &'static Kind, call: ApiCall) -> Result<Response, ApiError> {
+pub(crate) fn list(api: &Api, kind: &'static Kind, call: &ComputedCall) -> Result<Response, ApiError> {
     let query = ListQuery::parse(&call.query)?;
     check_service_types(&query)?;
     let snapshot = api.catalog().store().snapshot();
@@ -44,9 +45,11 @@ pub(crate) async fn list(api: Api, kind: &'static Kind, call: ApiCall) -> Result
     let mut items = Vec::new();
     for record in meshes {
         match kind.scope {
-            Scope::Global => items.push((record.key.name.to_string(), of_mesh(&snapshot, record))),
+            Scope::Global => items.push((record.key.name.to_string(), of_mesh(&snapshot, record, &call.cancellation)?)),
             Scope::Mesh => {
-                let shown = services_of(&snapshot, record).into_iter().filter(|(_, service)| has_type(&query, service));
+                let shown = services_of(&snapshot, record, &call.cancellation)?
+                    .into_iter()
+                    .filter(|(_, service)| has_type(&query, service));
                 items.extend(shown.map(|(name, service)| (name.clone(), of_service(record, &name, &service))));
             }
         }
@@ -57,18 +60,19 @@ pub(crate) async fn list(api: Api, kind: &'static Kind, call: ApiCall) -> Result
     Ok(json(StatusCode::OK, render::list(page.total, &page.items, next.as_deref())))
 }
 
-pub(crate) async fn get(api: Api, kind: &'static Kind, call: ApiCall) -> Result<Response, ApiError> {
+pub(crate) fn get(api: &Api, kind: &'static Kind, call: &ComputedCall) -> Result<Response, ApiError> {
     const NOT_FOUND: &str = "Could not retrieve a resource";
     let snapshot = api.catalog().store().snapshot();
     let mesh = snapshot.get(&ResourceKey::global("Mesh", call.param(0)));
     let item = match (kind.scope, mesh) {
-        (Scope::Global, Some(mesh)) => of_mesh(&snapshot, mesh),
+        (Scope::Global, Some(mesh)) => of_mesh(&snapshot, mesh, &call.cancellation)?,
         (Scope::Global, None) => return Err(ApiError::not_found(NOT_FOUND)),
         (Scope::Mesh, None) => return Err(ApiError::not_found("Failed to retrieve Mesh")),
         (Scope::Mesh, Some(mesh)) => {
             // A service without proxies is not an error.
             let unknown = || Service { dataplanes: Some(ServiceDataplanes::default()), ..Service::default() };
-            let service = services_of(&snapshot, mesh).remove(call.param(1)).unwrap_or_else(unknown);
+            let service =
+                services_of(&snapshot, mesh, &call.cancellation)?.remove(call.param(1)).unwrap_or_else(unknown);
             of_service(mesh, call.param(1), &service)
         }
     };
@@ -92,9 +96,9 @@ fn of_service(mesh: &Record, name: &str, service: &Service) -> Value {
     with_envelope("ServiceInsight", Some(&mesh.key.name), name, mesh, json!(service))
 }
 
-fn of_mesh(snapshot: &Snapshot, mesh: &Record) -> Value {
+fn of_mesh(snapshot: &Snapshot, mesh: &Record, cancellation: &Cancellation) -> Result<Value, Cancelled> {
     let name = &*mesh.key.name;
-    let proxies = proxies_of(snapshot, name);
+    let proxies = proxies_of(snapshot, name, cancellation)?;
     let exclusive = is_exclusive(snapshot, name);
     let resources: Vec<(&str, u32, bool)> = kinds()
         .iter()
@@ -104,7 +108,7 @@ fn of_mesh(snapshot: &Snapshot, mesh: &Record) -> Value {
         .collect();
     let services = services(&proxies, exclusive);
     let insight = mesh_insight(&proxies, &MeshFacts { resources: &resources, services: &services, exclusive });
-    with_envelope("MeshInsight", None, name, mesh, json!(insight))
+    Ok(with_envelope("MeshInsight", None, name, mesh, json!(insight)))
 }
 
 /// Times of an insight: those of its mesh.
@@ -122,29 +126,35 @@ fn with_envelope(kind: &str, mesh: Option<&str>, name: &str, record: &Record, sp
     item
 }
 
-fn services_of(snapshot: &Snapshot, mesh: &Record) -> BTreeMap<String, Service> {
-    services(&proxies_of(snapshot, &mesh.key.name), is_exclusive(snapshot, &mesh.key.name))
+fn services_of(
+    snapshot: &Snapshot,
+    mesh: &Record,
+    cancellation: &Cancellation,
+) -> Result<BTreeMap<String, Service>, Cancelled> {
+    let name = &mesh.key.name;
+    Ok(services(&proxies_of(snapshot, name, cancellation)?, is_exclusive(snapshot, name)))
 }
 
 fn is_exclusive(snapshot: &Snapshot, mesh: &str) -> bool {
     snapshot.world().mesh_services_mode(mesh) == MeshServicesMode::Exclusive
 }
 
-fn proxies_of(snapshot: &Snapshot, mesh: &str) -> Vec<ObservedProxy> {
+fn proxies_of(snapshot: &Snapshot, mesh: &str, cancellation: &Cancellation) -> Result<Vec<ObservedProxy>, Cancelled> {
     let world = snapshot.world();
-    let proxies = world.proxies(mesh);
-    proxies
-        .map(|proxy| ObservedProxy { dataplane: proxy.dataplane.clone(), insight: world.insight(&proxy.key()) })
-        .collect()
+    let observed = |proxy: &Arc<Proxy>| {
+        cancellation.check()?;
+        Ok(ObservedProxy { dataplane: proxy.dataplane.clone(), insight: world.insight(&proxy.key()) })
+    };
+    world.proxies(mesh).map(observed).collect()
 }
 
 /// `/global-insight`
-pub(crate) async fn global(api: Api, _: ApiCall) -> Result<Response, ApiError> {
+pub(crate) fn global(api: &Api, call: &ComputedCall) -> Result<Response, ApiError> {
     let snapshot = api.catalog().store().snapshot();
     let mut all_proxies = Vec::new();
     let mut all_services = GlobalServices::default();
     for mesh in snapshot.list("Mesh") {
-        let proxies = proxies_of(&snapshot, &mesh.key.name);
+        let proxies = proxies_of(&snapshot, &mesh.key.name, &call.cancellation)?;
         global_services(&mut all_services, &services(&proxies, is_exclusive(&snapshot, &mesh.key.name)));
         all_proxies.extend(proxies);
     }

@@ -1,4 +1,4 @@
-//! Handlers of the routes: each takes an [`ApiCall`] and returns JSON.
+//! Handlers of the routes: each returns JSON. A lookup takes an [`ApiCall`], a computed answer a [`ComputedCall`].
 
 pub(crate) mod backup;
 pub(crate) mod base;
@@ -9,13 +9,21 @@ pub(crate) mod overviews;
 pub(crate) mod resources;
 pub(crate) mod tokens;
 
+use std::ops::Deref;
+
 use axum::{
-    http::{StatusCode, header},
+    body::Body,
+    http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
+use bytes::Bytes;
+use kodiak_model::Cancellation;
 
-/// Request as handlers see it: authenticated, with its path and query parsed.
-pub(crate) struct ApiCall {
+use crate::body::DocumentLimits;
+
+/// The part of a request that every handler reads: authenticated, with its path and query parsed.
+#[derive(Debug, Clone)]
+pub(crate) struct Question {
     /// Values of the path parameters, in the order of the route's path.
     pub(crate) params: Vec<String>,
     pub(crate) query: String,
@@ -24,17 +32,48 @@ pub(crate) struct ApiCall {
     /// `http://host:port` and the path, for links to the next page.
     pub(crate) url: String,
     pub(crate) user: crate::User,
-    pub(crate) headers: axum::http::HeaderMap,
-    pub(crate) body: axum::body::Body,
 }
 
-impl ApiCall {
+/// Request of a lookup.
+pub(crate) struct ApiCall {
+    pub(crate) question: Question,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Body,
+}
+
+/// Request of a computed answer. The dispatcher makes it on a thread of the pool.
+pub(crate) struct ComputedCall {
+    pub(crate) question: Question,
+    /// Within the limits of the caller.
+    pub(crate) body: Bytes,
+    pub(crate) limits: DocumentLimits,
+    /// Cancelled when nobody waits for the answer any more. Whatever reads a mesh or documents takes it.
+    pub(crate) cancellation: Cancellation,
+}
+
+impl Question {
     pub(crate) fn param(&self, n: usize) -> &str {
         self.params.get(n).map_or("", String::as_str)
     }
 
     pub(crate) fn query_value(&self, name: &str) -> Option<String> {
         crate::list::pairs(&self.query).into_iter().find(|(key, _)| key == name).map(|(_, value)| value)
+    }
+}
+
+impl Deref for ApiCall {
+    type Target = Question;
+
+    fn deref(&self) -> &Question {
+        &self.question
+    }
+}
+
+impl Deref for ComputedCall {
+    type Target = Question;
+
+    fn deref(&self) -> &Question {
+        &self.question
     }
 }
 

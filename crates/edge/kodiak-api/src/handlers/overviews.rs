@@ -3,15 +3,15 @@
 use axum::{http::StatusCode, response::Response};
 use kodiak_model::{Kind, Overview, ResourceKey, Scope};
 
-use super::{ApiCall, json, resources};
+use super::{ApiCall, ComputedCall, json, resources};
 use crate::{Api, ApiError, render};
 
 const NOT_FOUND: &str = "Could not retrieve a resource";
 
-pub(crate) async fn list(api: Api, kind: &'static Kind, call: ApiCall) -> Result<Response, ApiError> {
+pub(crate) fn list(api: &Api, kind: &'static Kind, call: &ComputedCall) -> Result<Response, ApiError> {
     let overview = overview_of(kind);
     let snapshot = api.catalog().store().snapshot();
-    resources::list_with(&api, kind, &call, &snapshot, |record| {
+    resources::list_with(api, kind, call, &snapshot, |record| {
         let insight = snapshot.get(&ResourceKey::in_mesh(overview.insight, &record.key.mesh, &record.key.name));
         render::overview(kind, &overview, record, insight)
     })

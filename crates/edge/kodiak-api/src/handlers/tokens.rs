@@ -15,7 +15,10 @@ use kodiak_tokens::{
 use serde::Deserialize;
 
 use super::ApiCall;
-use crate::{Api, ApiError, body};
+use crate::{
+    Api, ApiError,
+    body::{self, DocumentLimits},
+};
 
 const INVALID: &str = "Invalid request";
 
@@ -63,7 +66,8 @@ struct UserRequest {
 
 pub(crate) async fn dataplane(api: Api, call: ApiCall) -> Result<Response, ApiError> {
     require_issuer(api.config().issue.dataplane)?;
-    let bytes = body::read(&call.headers, call.body).await?;
+    let limits = DocumentLimits::of(&api.config().access, &call.user);
+    let bytes = body::read(&call.headers, call.body, limits).await?;
     let request: DataplaneRequest = body::typed(&bytes)?;
     let mut problems = Problems::default();
     if request.mesh.is_empty() {
@@ -85,7 +89,8 @@ pub(crate) async fn dataplane(api: Api, call: ApiCall) -> Result<Response, ApiEr
 
 pub(crate) async fn zone(api: Api, call: ApiCall) -> Result<Response, ApiError> {
     require_issuer(api.config().issue.zone)?;
-    let bytes = body::read(&call.headers, call.body).await?;
+    let limits = DocumentLimits::of(&api.config().access, &call.user);
+    let bytes = body::read(&call.headers, call.body, limits).await?;
     let ZoneRequest { zone, scope, valid_for: period } = body::typed(&bytes)?;
     let mut problems = Problems::default();
     let at = FieldPath::ROOT.field("scope");
@@ -102,7 +107,8 @@ pub(crate) async fn zone(api: Api, call: ApiCall) -> Result<Response, ApiError> 
 
 pub(crate) async fn user(api: Api, call: ApiCall) -> Result<Response, ApiError> {
     require_issuer(api.config().issue.user)?;
-    let bytes = body::read(&call.headers, call.body).await?;
+    let limits = DocumentLimits::of(&api.config().access, &call.user);
+    let bytes = body::read(&call.headers, call.body, limits).await?;
     let UserRequest { name, groups, valid_for: period } = body::typed(&bytes)?;
     let mut problems = Problems::default();
     problems.require(!name.is_empty(), &FieldPath::NAME, "cannot be empty");

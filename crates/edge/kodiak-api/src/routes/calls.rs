@@ -2,7 +2,7 @@
 
 use axum::http::Method;
 
-use super::{Content, Route, route};
+use super::{Content, Route, Run, route};
 use crate::{access::Need, handlers::inspect};
 
 pub(super) fn about_calls() -> Vec<Route> {
@@ -13,7 +13,7 @@ pub(super) fn about_calls() -> Vec<Route> {
             Need::ReadAny,
             "Calls that permissions allow, with the policy of each. Clients and destinations are sets; `client` and `destination` restrict them.",
             Content::Object,
-            inspect::graph,
+            Run::computed(inspect::graph),
         ),
         route(
             Method::GET,
@@ -21,15 +21,15 @@ pub(super) fn about_calls() -> Vec<Route> {
             Need::ReadAny,
             "Whether `client` can call `destination`, step by step: name, address, outbound, cluster, endpoints, TLS, permission, proxies.",
             Content::Object,
-            inspect::why,
+            Run::computed(inspect::why),
         ),
         route(
             Method::POST,
             "/meshes/{mesh}/_permissions/check",
-            Need::ReadAny,
+            Need::Preview,
             "Callers that lose access by a set of writes and deletes, and observed calls that are denied. Nothing is stored.",
             Content::Object,
-            inspect::check_permissions,
+            Run::computed(inspect::check_permissions),
         ),
         route(
             Method::GET,
@@ -37,7 +37,7 @@ pub(super) fn about_calls() -> Vec<Route> {
             Need::ReadAny,
             "Mode of each proxy, the destinations that are trimmed or would be, and which of them carried traffic.",
             Content::Object,
-            inspect::reachability,
+            Run::computed(inspect::reachability),
         ),
     ]
 }

@@ -2,7 +2,7 @@
 
 use axum::http::Method;
 
-use super::{Content, Route, route};
+use super::{Content, Route, Run, route};
 use crate::{access::Need, handlers::inspect};
 
 pub(super) fn about_identities() -> Vec<Route> {
@@ -12,6 +12,6 @@ pub(super) fn about_identities() -> Vec<Route> {
         Need::ReadAny,
         "MeshIdentities with their status, the certificate of each proxy, and its progress towards the issuer of the target.",
         Content::Object,
-        inspect::identities,
+        Run::computed(inspect::identities),
     )]
 }

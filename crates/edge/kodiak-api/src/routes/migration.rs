@@ -2,7 +2,7 @@
 
 use axum::http::Method;
 
-use super::{Content, Route, route};
+use super::{Content, Route, Run, route};
 use crate::{access::Need, handlers::inspect};
 
 pub(super) fn about_services() -> Vec<Route> {
@@ -13,7 +13,7 @@ pub(super) fn about_services() -> Vec<Route> {
             Need::ReadAny,
             "Services by kuma.io/service tag with their MeshServices, and policies that reference services by tag.",
             Content::Object,
-            inspect::standing,
+            Run::computed(inspect::standing),
         ),
         route(
             Method::GET,
@@ -21,23 +21,23 @@ pub(super) fn about_services() -> Vec<Route> {
             Need::ReadAny,
             "Destinations that each proxy calls by tag and by MeshService, and the policies with legacy references that apply to it.",
             Content::Object,
-            inspect::consumers,
+            Run::computed(inspect::consumers),
         ),
         route(
             Method::POST,
             "/meshes/{mesh}/_migration/convert",
-            Need::ReadAny,
+            Need::Preview,
             "Converts policies: adds MeshService references next to legacy ones, or returns the reason why not. Nothing is stored.",
             Content::Object,
-            inspect::converted,
+            Run::computed(inspect::converted),
         ),
         route(
             Method::POST,
             "/meshes/{mesh}/_migration/identity/convert",
-            Need::ReadAny,
+            Need::Preview,
             "Converts MeshTrafficPermissions from tags to SPIFFE IDs, or returns the reason why not, with a proof that verdicts stay the same. With apply, stores all of them at once.",
             Content::Object,
-            inspect::converted_permissions,
+            Run::stored(inspect::converted_permissions),
         ),
     ]
 }

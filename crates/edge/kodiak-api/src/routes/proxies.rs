@@ -3,7 +3,7 @@
 use axum::http::Method;
 use kodiak_kinds::kinds;
 
-use super::{Content, Route, route};
+use super::{Content, Route, Run, route};
 use crate::{
     access::Need,
     handlers::{diff, inspect},
@@ -20,15 +20,15 @@ pub(super) fn about_proxies() -> Vec<Route> {
             Need::ReadAny,
             "Status of all policies of a mesh: number of proxies on which each is in force, and reasons where it is not.",
             Content::Object,
-            inspect::policy_statuses,
+            Run::computed(inspect::policy_statuses),
         ),
         route(
             Method::POST,
             "/meshes/{mesh}/_diff",
-            Need::ConfigDump,
+            Need::Diff,
             "Configuration diff of the proxies for a set of writes and deletes. Nothing is stored.",
             Content::Object,
-            diff::diff,
+            Run::computed(diff::diff),
         ),
         route(
             Method::GET,
@@ -36,7 +36,7 @@ pub(super) fn about_proxies() -> Vec<Route> {
             Need::ConfigDump,
             "xDS configuration that the control plane sends to a proxy, without private keys.",
             Content::Object,
-            inspect::config,
+            Run::computed(inspect::config),
         ),
         route(
             Method::GET,
@@ -45,7 +45,7 @@ pub(super) fn about_proxies() -> Vec<Route> {
             Need::ConfigDump,
             "Connection status of a proxy: acknowledged and rejected responses, with Envoy's errors.",
             Content::Object,
-            inspect::status,
+            Run::computed(inspect::status),
         ),
         route(
             Method::GET,
@@ -53,7 +53,7 @@ pub(super) fn about_proxies() -> Vec<Route> {
             Need::Read(dataplane),
             "Policies that apply to each inbound of a proxy, lowest precedence first.",
             Content::Object,
-            inspect::matches,
+            Run::computed(inspect::matches),
         ),
         route(
             Method::GET,
@@ -61,7 +61,7 @@ pub(super) fn about_proxies() -> Vec<Route> {
             Need::ConfigDump,
             "Configuration dump of the proxy's Envoy, without private keys.",
             Content::Object,
-            inspect::config_dump,
+            Run::lookup(inspect::config_dump),
         ),
         route(
             Method::GET,
@@ -69,7 +69,7 @@ pub(super) fn about_proxies() -> Vec<Route> {
             Need::Stats,
             "Envoy statistics of a proxy.",
             Content::EnvoyOutput,
-            inspect::stats,
+            Run::lookup(inspect::stats),
         ),
         route(
             Method::GET,
@@ -77,7 +77,7 @@ pub(super) fn about_proxies() -> Vec<Route> {
             Need::Clusters,
             "Clusters of the proxy's Envoy, with the health and statistics of their endpoints.",
             Content::EnvoyOutput,
-            inspect::clusters,
+            Run::lookup(inspect::clusters),
         ),
         route(
             Method::GET,
@@ -85,7 +85,7 @@ pub(super) fn about_proxies() -> Vec<Route> {
             Need::Read(dataplane),
             "Not found: any other path below a proxy.",
             Content::Object,
-            inspect::unknown,
+            Run::lookup(inspect::unknown),
         ),
     ]
 }
@@ -102,7 +102,7 @@ pub(super) fn about_policies() -> Vec<Route> {
             need,
             "Rules of a proxy by kind, each with the policies that it originates from.",
             Content::Object,
-            inspect::rules,
+            Run::computed(inspect::rules),
         ),
         route(
             Method::GET,
@@ -110,7 +110,7 @@ pub(super) fn about_policies() -> Vec<Route> {
             need,
             "Merged configuration of the policies that apply to a proxy as a whole.",
             Content::Object,
-            inspect::of_proxy,
+            Run::computed(inspect::of_proxy),
         ),
         route(
             Method::GET,
@@ -118,7 +118,7 @@ pub(super) fn about_policies() -> Vec<Route> {
             need,
             "Merged policy configuration of an inbound.",
             Content::Object,
-            inspect::of_inbound,
+            Run::computed(inspect::of_inbound),
         ),
         route(
             Method::GET,
@@ -126,7 +126,7 @@ pub(super) fn about_policies() -> Vec<Route> {
             need,
             "Merged policy configuration of an outbound.",
             Content::Object,
-            inspect::of_outbound,
+            Run::computed(inspect::of_outbound),
         ),
         route(
             Method::GET,
@@ -134,7 +134,7 @@ pub(super) fn about_policies() -> Vec<Route> {
             need,
             "Routes of an outbound.",
             Content::Object,
-            inspect::routes,
+            Run::computed(inspect::routes),
         ),
         route(
             Method::GET,
@@ -142,7 +142,7 @@ pub(super) fn about_policies() -> Vec<Route> {
             need,
             "Merged policy configuration of a route of an outbound.",
             Content::Object,
-            inspect::of_route,
+            Run::computed(inspect::of_route),
         ),
         route(
             Method::GET,
@@ -150,7 +150,7 @@ pub(super) fn about_policies() -> Vec<Route> {
             need,
             "Inbounds, listeners and outbounds of a proxy, each with its KRI.",
             Content::Object,
-            inspect::layout,
+            Run::computed(inspect::layout),
         ),
         route(
             Method::GET,
@@ -158,7 +158,7 @@ pub(super) fn about_policies() -> Vec<Route> {
             need,
             "References in the reachable lists and outbounds of a Dataplane, with their current targets and problems.",
             Content::Object,
-            inspect::references,
+            Run::computed(inspect::references),
         ),
         route(
             Method::GET,
@@ -166,7 +166,7 @@ pub(super) fn about_policies() -> Vec<Route> {
             need,
             "Policies of a proxy, in the legacy format.",
             Content::Object,
-            inspect::old_policies,
+            Run::computed(inspect::old_policies),
         ),
         route(
             Method::GET,
@@ -174,7 +174,7 @@ pub(super) fn about_policies() -> Vec<Route> {
             need,
             "Tag-based rules of a proxy, in the legacy format.",
             Content::Object,
-            inspect::old_rules,
+            Run::computed(inspect::old_rules),
         ),
         route(
             Method::GET,
@@ -182,7 +182,7 @@ pub(super) fn about_policies() -> Vec<Route> {
             Need::ReadAny,
             "Rejected: only services have hostnames.",
             Content::Object,
-            inspect::no_hostnames,
+            Run::lookup(inspect::no_hostnames),
         ),
     ]
 }

@@ -2,7 +2,7 @@
 
 use axum::http::Method;
 
-use super::{Content, Route, route};
+use super::{Content, Route, Run, route};
 use crate::{access::Need, handlers::inspect};
 
 pub(super) fn about_traffic() -> Vec<Route> {
@@ -12,6 +12,6 @@ pub(super) fn about_traffic() -> Vec<Route> {
         Need::ReadAny,
         "Observed traffic: which clients called which destinations, how often, when first and last, and the time of observation.",
         Content::Object,
-        inspect::traffic,
+        Run::computed(inspect::traffic),
     )]
 }

@@ -14,6 +14,7 @@ use kodiak_store::{Record, Snapshot, Write};
 use crate::{Catalog, Refusal, Target};
 
 pub(crate) use mesh_service::LeftOut;
+pub(crate) use policy::{TooMany, check_combinations, too_many};
 
 /// Rejects conflicts, and fills in fields from the mesh and the zone. Returns related writes, and what was read.
 pub(crate) fn before_put(
@@ -34,7 +35,6 @@ pub(crate) fn before_put(
             Ok(Vec::new())
         }
         "MeshTrust" => mesh_trust::before_put(checked, old).map(|()| Vec::new()),
-        _ if checked.kind.is_policy() => policy::before_put(snapshot, checked, old).map(|()| Vec::new()),
         _ => Ok(Vec::new()),
     }
 }

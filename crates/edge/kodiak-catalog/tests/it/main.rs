@@ -11,6 +11,7 @@ mod inline_secret;
 mod keys;
 mod mesh_services;
 mod mesh_trusts;
+mod planner;
 mod policies;
 mod references;
 mod switching;

@@ -1,7 +1,7 @@
 //! The writes of the service reconciler after a planned change, as a preview.
 
 use jiff::{SignedDuration, Timestamp};
-use kodiak_model::ResourceKey;
+use kodiak_model::{Cancellation, Cancelled, ResourceKey};
 use kodiak_services::service_status::ServiceSettings;
 use kodiak_store::Snapshot;
 use kodiak_world::Change;
@@ -13,13 +13,20 @@ const TURNS: usize = 8;
 
 /// Store after the services of a mesh are reconciled to a planned change from `before` to `after`. Grace periods count as
 /// over.
-pub fn preview(before: &Snapshot, after: &Snapshot, mesh: &str, settings: &ServiceSettings) -> Snapshot {
+pub fn preview(
+    before: &Snapshot,
+    after: &Snapshot,
+    mesh: &str,
+    settings: &ServiceSettings,
+    cancellation: &Cancellation,
+) -> Result<Snapshot, Cancelled> {
     let mut settings = settings.clone();
     settings.rules.disable_grace = SignedDuration::ZERO;
     let now = Timestamp::now();
     let mut state = ObservedState::new(settings, now);
     let concerns = |key: &ResourceKey| &*key.mesh == mesh || key.mesh.is_empty();
     for change in before.world().changes().filter(|change| concerns(&change.key)) {
+        cancellation.check()?;
         state.change(&change, before);
     }
     // Pending writes without the planned change are not part of the preview.
@@ -35,6 +42,7 @@ pub fn preview(before: &Snapshot, after: &Snapshot, mesh: &str, settings: &Servi
             break;
         }
         for write in due.writes.iter().map(write::write) {
+            cancellation.check()?;
             let key = write.key().clone();
             // On a conflict the reconciler retries against the newer record, which a preview does not have.
             let Ok(next) = reconciled.with(write.into()) else { continue };
@@ -43,5 +51,5 @@ pub fn preview(before: &Snapshot, after: &Snapshot, mesh: &str, settings: &Servi
             reconciled = next;
         }
     }
-    reconciled
+    Ok(reconciled)
 }

@@ -6,7 +6,7 @@ mod tests;
 
 use clap::ValueEnum;
 use kodiak_inspection::calls::{CallGraph, Calls, Edge, EdgeReason, Names};
-use kodiak_model::yaml;
+use kodiak_model::{Cancellation, yaml};
 use kodiak_rules::Shadow;
 use kodiak_terminal::{Exit, Table};
 
@@ -80,8 +80,9 @@ pub async fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     } else {
         let mesh = args.mesh.as_deref().unwrap_or("default");
         let Some(world) = args.files.world(mesh, &args.zone, session.terminal)? else { return Ok(Exit::Refused) };
+        let never = Cancellation::never();
         let shadow = if args.shadow { Shadow::Included } else { Shadow::Ignored };
-        let made = CallGraph::of(&Calls::of(&world, mesh, shadow), client, destination);
+        let made = CallGraph::of(&Calls::of(&world, mesh, shadow, &never)?, client, destination, &never);
         made.map_err(|error| anyhow::anyhow!("{error}"))?
     };
     let text = match args.output {

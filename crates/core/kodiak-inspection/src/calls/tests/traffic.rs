@@ -1,6 +1,7 @@
 //! Answers that join permissions with observed traffic.
 
 use jiff::Timestamp;
+use kodiak_model::Cancellation;
 use kodiak_reachability::Mode;
 use kodiak_traffic::{ClientId, ObservedEdge, ObservedTraffic};
 use kodiak_world::World;
@@ -29,7 +30,8 @@ fn traffic(edges: &[(&str, &str, u64)]) -> ObservedTraffic {
 }
 
 fn check(before: Option<&World>, after: &World, edges: &[(&str, &str, u64)]) -> PermissionCheck {
-    PermissionCheck::of(after, before.map(calls).as_ref(), &calls(after), &traffic(edges))
+    PermissionCheck::of(after, before.map(calls).as_ref(), &calls(after), &traffic(edges), &Cancellation::never())
+        .unwrap()
 }
 
 /// Client, destination, requests, and whether the change denies it.

@@ -18,7 +18,7 @@ fn proxies_are_matched_once_for_all_policies_of_a_kind() {
     }
     let before = world.policy_index.looked_at();
     let policies: Vec<Arc<Policy>> = world.policy_index.policies().cloned().collect();
-    let statuses = of_all(&policies, world.context());
+    let statuses = of_all(&policies, world.context(), &kodiak_model::Cancellation::never()).unwrap();
     // Each proxy with its own policy and those that are for all.
     assert_eq!(world.policy_index.looked_at() - before, 200 * 51);
     assert!(statuses.iter().all(|status| status.state == State::InForce));

@@ -9,10 +9,11 @@ use kodiak_model::ResourceKey;
 use kodiak_rules::Shadow;
 use kodiak_store::Snapshot;
 use kodiak_traffic::ObservedTraffic;
+use kodiak_world::World;
 
 use super::{
     super::diff::{Plan, ProposedChange},
-    ApiCall, answer, listed, query,
+    ComputedCall, Question, answer, listed, query,
 };
 use crate::{
     Api, ApiError,
@@ -22,86 +23,71 @@ use crate::{
 const TITLE: &str = "Could not examine calls";
 
 /// `GET /meshes/{mesh}/_graph`; `client` and `destination` restrict it, `shadow` includes shadow policies.
-pub(crate) async fn graph(api: Api, call: ApiCall) -> Result<Response, ApiError> {
-    let shadow = if query::flag(&call, "shadow")?.unwrap_or(false) { Shadow::Included } else { Shadow::Ignored };
+pub(crate) fn graph(api: &Api, call: &ComputedCall) -> Result<Response, ApiError> {
+    let shadow = if query::flag(call, "shadow")?.unwrap_or(false) { Shadow::Included } else { Shadow::Ignored };
     let (client, destination) = (call.query_value("client"), call.query_value("destination"));
-    let (snapshot, mesh) = find_mesh(&api, &call)?;
-    let made = off_the_runtime(move || {
-        let calls = Calls::of(snapshot.world(), &mesh, shadow);
-        CallGraph::of(&calls, client.as_deref(), destination.as_deref())
-    });
-    Ok(answer(&made.await?.map_err(|error| unknown(&error))?))
+    let (snapshot, mesh) = find_mesh(api, call)?;
+    let calls = Calls::of(snapshot.world(), &mesh, shadow, &call.cancellation)?;
+    let made = CallGraph::of(&calls, client.as_deref(), destination.as_deref(), &call.cancellation);
+    Ok(answer(&made.map_err(|error| unknown(&error))?))
 }
 
 /// `GET /meshes/{mesh}/_why?client=..&destination=..`
-pub(crate) async fn why(api: Api, call: ApiCall) -> Result<Response, ApiError> {
-    let (client, destination) = (required(&call, "client")?, required(&call, "destination")?);
-    let (snapshot, mesh) = find_mesh(&api, &call)?;
+pub(crate) fn why(api: &Api, call: &ComputedCall) -> Result<Response, ApiError> {
+    let (client, destination) = (required(call, "client")?, required(call, "destination")?);
+    let (snapshot, mesh) = find_mesh(api, call)?;
     let context: WhyContext = api.config().calls;
-    let made = off_the_runtime(move || why::why(snapshot.world(), &mesh, context, &client, &destination));
-    Ok(answer(&made.await?.map_err(|error| unknown(&error))?))
+    let made = why::why(snapshot.world(), &mesh, context, &client, &destination, &call.cancellation);
+    Ok(answer(&made.map_err(|error| unknown(&error))?))
 }
 
 /// `POST /meshes/{mesh}/_permissions/check`; `enforced` is as if mutual TLS were strict, `shadow` as if shadow policies
 /// were in force, `shadowDeny` as if `AllowWithShadowDeny` denied. Nothing is stored.
-pub(crate) async fn check_permissions(api: Api, call: ApiCall) -> Result<Response, ApiError> {
-    let enforced = query::flag(&call, "enforced")?.unwrap_or(false);
-    let shadow = query::flag(&call, "shadow")?.unwrap_or(false);
-    let shadow_deny = query::flag(&call, "shadowDeny")?.unwrap_or(false);
-    let (before, mesh) = find_mesh(&api, &call)?;
-    let change = ProposedChange::read(&call.headers, call.body).await?;
+pub(crate) fn check_permissions(api: &Api, call: &ComputedCall) -> Result<Response, ApiError> {
+    let enforced = query::flag(call, "enforced")?.unwrap_or(false);
+    let shadow = query::flag(call, "shadow")?.unwrap_or(false);
+    let shadow_deny = query::flag(call, "shadowDeny")?.unwrap_or(false);
+    let (before, mesh) = find_mesh(api, call)?;
+    let change = ProposedChange::read(call)?;
     let is_changed = !change.is_empty() || enforced || shadow || shadow_deny;
-    let after = Plan::of(&api, &call.user, &before, &mesh, change)?.after;
+    let after = Plan::of(api, call, &before, &mesh, change)?.after;
     let (recorded, _) = api.proxies().traffic(&mesh);
-    let made = off_the_runtime(move || {
-        let traffic = ObservedTraffic::of(before.world(), &mesh, &recorded);
-        let before = is_changed.then(|| Calls::of(before.world(), &mesh, Shadow::Ignored));
-        let world = if enforced { with_strict_mtls(after.world(), &mesh) } else { after.world().clone() };
-        let world = if shadow_deny { with_shadow_denials(&world, &mesh) } else { world };
-        let after = Calls::of(&world, &mesh, if shadow { Shadow::Included } else { Shadow::Ignored });
-        PermissionCheck::of(&world, before.as_ref(), &after, &traffic)
-    });
-    Ok(answer(&made.await?))
+    let traffic = ObservedTraffic::of(before.world(), &mesh, &recorded);
+    let calls_of = |world: &World, shadow| Calls::of(world, &mesh, shadow, &call.cancellation);
+    let before = is_changed.then(|| calls_of(before.world(), Shadow::Ignored)).transpose()?;
+    let world = if enforced { with_strict_mtls(after.world(), &mesh) } else { after.world().clone() };
+    let world = if shadow_deny { with_shadow_denials(&world, &mesh) } else { world };
+    let after = calls_of(&world, if shadow { Shadow::Included } else { Shadow::Ignored })?;
+    Ok(answer(&PermissionCheck::of(&world, before.as_ref(), &after, &traffic, &call.cancellation)?))
 }
 
 /// `GET /meshes/{mesh}/_reachability`: a page of consumers; `shadowDeny` is as if `AllowWithShadowDeny` denied.
-pub(crate) async fn reachability(api: Api, call: ApiCall) -> Result<Response, ApiError> {
+pub(crate) fn reachability(api: &Api, call: &ComputedCall) -> Result<Response, ApiError> {
     let wanted = ListQuery::parse(&call.query)?;
     wanted.check(&call.route)?;
-    let shadow_deny = query::flag(&call, "shadowDeny")?.unwrap_or(false);
-    let (snapshot, mesh) = find_mesh(&api, &call)?;
+    let shadow_deny = query::flag(call, "shadowDeny")?.unwrap_or(false);
+    let (snapshot, mesh) = find_mesh(api, call)?;
     let (recorded, _) = api.proxies().traffic(&mesh);
     let setting = api.config().calls.reachability;
-    let made = off_the_runtime(move || {
-        let denying = shadow_deny.then(|| with_shadow_denials(snapshot.world(), &mesh));
-        let world = denying.as_ref().unwrap_or(snapshot.world());
-        let traffic = ObservedTraffic::of(world, &mesh, &recorded);
-        let calls = Calls::of(world, &mesh, Shadow::Ignored);
-        let consumers = Consumers::of(world, &calls, setting, &traffic.edges);
-        let named = world.proxies(&mesh).filter(|proxy| proxy.name.contains(wanted.name.as_str()));
-        let Page { items, total, next } = Page::of(&wanted, named);
-        Page { items: items.into_iter().map(|proxy| consumers.consumer(proxy)).collect::<Vec<_>>(), total, next }
-    });
-    let page = made.await?;
-    Ok(listed(&call, page))
+    let denying = shadow_deny.then(|| with_shadow_denials(snapshot.world(), &mesh));
+    let world = denying.as_ref().unwrap_or(snapshot.world());
+    let traffic = ObservedTraffic::of(world, &mesh, &recorded);
+    let calls = Calls::of(world, &mesh, Shadow::Ignored, &call.cancellation)?;
+    let consumers = Consumers::of(world, &calls, setting, &traffic.edges);
+    let named = world.proxies(&mesh).filter(|proxy| proxy.name.contains(wanted.name.as_str()));
+    let page = Page::of(&wanted, named).try_map(|proxy| {
+        call.cancellation.check()?;
+        Ok::<_, ApiError>(consumers.consumer(proxy))
+    })?;
+    Ok(listed(call, page))
 }
 
-fn required(call: &ApiCall, name: &str) -> Result<String, ApiError> {
+fn required(call: &Question, name: &str) -> Result<String, ApiError> {
     let value = call.query_value(name).filter(|value| !value.is_empty());
     value.ok_or_else(|| ApiError::bad_request(format_args!("query parameter '{name}' is required")))
 }
 
-/// The graph of a large mesh takes up to a second, and other requests must not wait for it.
-pub(super) async fn off_the_runtime<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, ApiError> {
-    tokio::task::spawn_blocking(work).await.map_err(|error| {
-        tracing::error!(%error, "examining calls failed");
-        ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, TITLE, "Internal Server Error")
-    })
-}
-
-pub(super) fn find_mesh(api: &Api, call: &ApiCall) -> Result<(Snapshot, String), ApiError> {
+pub(super) fn find_mesh(api: &Api, call: &Question) -> Result<(Snapshot, String), ApiError> {
     let mesh = call.param(0);
     let snapshot = api.catalog().store().snapshot();
     if snapshot.get(&ResourceKey::global("Mesh", mesh)).is_none() {
@@ -111,5 +97,8 @@ pub(super) fn find_mesh(api: &Api, call: &ApiCall) -> Result<(Snapshot, String),
 }
 
 fn unknown(error: &WhyError) -> ApiError {
+    if let WhyError::Cancelled(cancelled) = error {
+        return (*cancelled).into();
+    }
     ApiError::new(StatusCode::NOT_FOUND, TITLE, error.to_string())
 }

@@ -8,15 +8,16 @@ use kodiak_model::{
 };
 use kodiak_rules::Meta;
 
-use super::{ApiCall, answer, find_resource};
+use super::{ApiCall, ComputedCall, answer, find_resource};
 use crate::{Api, ApiError, shapes};
 
 /// `<service>/{name}/_hostnames`
-pub(crate) async fn hostnames(api: Api, kind: &'static Kind, call: ApiCall) -> Result<Response, ApiError> {
+pub(crate) fn hostnames(api: &Api, kind: &'static Kind, call: &ComputedCall) -> Result<Response, ApiError> {
     let title = "could not retrieve service";
-    let (snapshot, record) = find_resource(&api, kind, &call, title)?;
+    let (snapshot, record) = find_resource(api, kind, call, title)?;
     let meta = Meta { mesh: &record.key.mesh, name: &record.key.name, labels: &record.labels };
     let kind = Choice::<BackendKind>::parse(kind.name).known().expect("only services have this route");
+    call.cancellation.check()?;
     let generators = snapshot.world().list("HostnameGenerator").filter_map(|generator| {
         Some(Generator { labels: &generator.labels, spec: generator.spec::<HostnameGenerator>()? })
     });

@@ -1,19 +1,28 @@
 //! Conversion of MeshTrafficPermissions from tags to SPIFFE IDs.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
-use axum::response::Response;
 use kodiak_catalog::{Planned, Refusal, Rights, Target};
 use kodiak_kinds::kinds;
 use kodiak_migration::identity_permissions::{self, ConvertedPermission, convert_permissions, with_rules};
-use kodiak_model::{Kind, Problem, Problems, ResourceKey};
+use kodiak_model::{Kind, Problems, ResourceKey};
 use kodiak_rules::Policy;
-use kodiak_store::{Snapshot, Transaction};
+use kodiak_store::Snapshot;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{super::resources::refuse_write, ApiCall, answer, calls::off_the_runtime, migration::stored_document};
-use crate::{Api, ApiError, access::Need, body, shapes::identity_migration as shapes};
+use super::{
+    super::{
+        diff::{unfit_document, within},
+        resources::refuse_write,
+    },
+    ComputedCall, answer,
+    migration::stored_document,
+};
+use crate::{Api, ApiError, access::Need, routes::Computed, shapes::identity_migration as shapes};
 
 const TITLE: &str = "Migration request failed";
 
@@ -28,15 +37,15 @@ struct ConvertAsked {
 }
 
 /// `POST /meshes/{mesh}/_migration/identity/convert`
-pub(crate) async fn converted(api: Api, mut call: ApiCall) -> Result<Response, ApiError> {
-    let bytes = body::read(&call.headers, std::mem::take(&mut call.body)).await?;
-    let ConvertAsked { resources, apply } = serde_json::from_slice(&bytes).map_err(|error| {
+pub(crate) fn converted(api: &Api, call: &ComputedCall) -> Result<Computed, ApiError> {
+    let ConvertAsked { resources, apply } = serde_json::from_slice(&call.body).map_err(|error| {
         ApiError::bad_request(format_args!("the body must be {{\"resources\": [...], \"apply\": false}}: {error}"))
     })?;
+    call.limits.check(resources.as_ref().map_or(0, Vec::len))?;
     let kind = kinds().by_name("MeshTrafficPermission").expect("there are permissions");
     if apply {
         Need::Modify(kind).check(&api.config().access, &call.user)?;
-        if let Some(refused) = refuse_write(&api, kind) {
+        if let Some(refused) = refuse_write(api, kind) {
             return Err(refused);
         }
     }
@@ -45,49 +54,57 @@ pub(crate) async fn converted(api: Api, mut call: ApiCall) -> Result<Response, A
     if snapshot.get(&ResourceKey::global("Mesh", &mesh)).is_none() {
         return Err(ApiError::not_found(TITLE));
     }
-    let with_documents = with_documents(&api, &snapshot, kind, &mesh, resources.as_deref().unwrap_or_default())?;
-    let given: Option<Vec<String>> =
+    let documents = resources.as_deref().unwrap_or_default().iter().enumerate();
+    let given = documents.filter(|(_, document)| is_of(kind, document));
+    let with_documents = planned(api, call, &snapshot, (kind, &mesh), given)?.after;
+    let given: Option<BTreeSet<String>> =
         resources.as_ref().map(|documents| documents.iter().filter(|one| is_of(kind, one)).map(name_of).collect());
-    let (world, of_mesh) = (with_documents.world().clone(), mesh.clone());
-    let made = off_the_runtime(move || {
-        let is_given =
-            |policy: &Policy| given.as_ref().is_none_or(|names| names.iter().any(|name| *name == *policy.name));
-        convert_permissions(&world, &of_mesh, is_given)
-    });
-    let identity_permissions::PermissionConversion { policies, proof } = made.await?;
+    let is_given = |policy: &Policy| given.as_ref().is_none_or(|names| names.contains(&*policy.name));
+    let identity_permissions::PermissionConversion { policies, proof } =
+        convert_permissions(with_documents.world(), &mesh, is_given, &call.cancellation)?;
     let items = items(&with_documents, resources, kind, policies);
-    let applied = apply && items.iter().any(|item| item.changed);
-    if applied {
-        store(&api, &snapshot, kind, &mesh, &items).await?;
-        tracing::info!(user = %call.user.name, mesh, "MeshTrafficPermissions converted to rules");
-    }
-    Ok(answer(&shapes::PermissionConversion { items, proof: proof.into(), applied }))
+    let changed: Vec<(usize, &Value)> =
+        items.iter().enumerate().filter(|(_, item)| item.changed).map(|(n, item)| (n, &item.document)).collect();
+    let writes = (apply && !changed.is_empty())
+        .then(|| planned(api, call, &snapshot, (kind, &mesh), changed.into_iter()))
+        .transpose()?;
+    let applied = writes.is_some();
+    let answered = answer(&shapes::PermissionConversion { items, proof: proof.into(), applied });
+    let Some(Planned { transaction, .. }) = writes else { return Ok(Computed::Answer(answered)) };
+    let (api, user) = (api.clone(), call.user.name.clone());
+    // One transaction: an inbound with some of them converted would ignore the others.
+    Ok(Computed::Store(Box::pin(async move {
+        let committed = api.catalog().store().commit(transaction).await;
+        committed.map_err(|error| ApiError::refused(error.into(), TITLE))?;
+        tracing::info!(user, mesh, "MeshTrafficPermissions converted to rules");
+        Ok(answered)
+    })))
 }
 
-/// The store with the given permissions. Reports all problems at once.
-fn with_documents(
+/// The given permissions as they would be stored, each with its place in the request. Reports all problems at once.
+fn planned<'a>(
     api: &Api,
+    call: &ComputedCall,
     snapshot: &Snapshot,
-    kind: &'static Kind,
-    mesh: &str,
-    documents: &[Value],
-) -> Result<Snapshot, ApiError> {
-    let (mut after, mut problems) = (snapshot.clone(), Problems::default());
-    for (n, document) in documents.iter().enumerate().filter(|(_, document)| is_of(kind, document)) {
+    (kind, mesh): (&'static Kind, &str),
+    documents: impl Iterator<Item = (usize, &'a Value)>,
+) -> Result<Planned, ApiError> {
+    let mut planner = api.catalog().planner(snapshot, Rights::default(), &call.cancellation);
+    let (mut problems, mut places) = (Problems::default(), BTreeMap::new());
+    for (n, document) in documents {
         let name = name_of(document);
-        match api.catalog().plan(&after, Target { kind, mesh, name: &name }, document.clone(), Rights::default()) {
-            Ok(Planned { transaction, .. }) => {
-                after = after.with(transaction).map_err(|error| ApiError::refused(error.into(), TITLE))?;
-            }
-            Err(Refusal::Invalid { problems: found, .. }) => {
-                for Problem { path, message } in found.into_vec() {
-                    problems.push(Problem { path: format!("resources[{n}].{path}"), message });
-                }
-            }
+        let target = Target { kind, mesh, name: &name };
+        places.insert(target.key(), n);
+        match planner.write(target, document.clone()) {
+            Ok(_) => (),
+            Err(Refusal::Invalid { problems: found, .. }) => problems.extend(within(n, found)),
             Err(refusal) => return Err(ApiError::refused(refusal, TITLE)),
         }
     }
-    if problems.is_empty() { Ok(after) } else { Err(ApiError::invalid(TITLE, "Resource is not valid", problems)) }
+    if !problems.is_empty() {
+        return Err(ApiError::invalid(TITLE, "Resource is not valid", problems));
+    }
+    planner.finish().map_err(|unfit| unfit_document(unfit, |key| places.get(key).copied(), TITLE))
 }
 
 fn is_of(kind: &Kind, document: &Value) -> bool {
@@ -125,24 +142,4 @@ fn renewed(mut document: Value, one: ConvertedPermission) -> shapes::ConvertedPe
     }
     let findings = findings.into_iter().map(Into::into).collect();
     shapes::ConvertedPermission { document, changed: rules.is_some(), findings }
-}
-
-/// Stores all changed documents in one transaction: an inbound with some of them converted would ignore the others.
-async fn store(
-    api: &Api,
-    snapshot: &Snapshot,
-    kind: &'static Kind,
-    mesh: &str,
-    items: &[shapes::ConvertedPermission],
-) -> Result<(), ApiError> {
-    let mut writes = Vec::new();
-    for item in items.iter().filter(|item| item.changed) {
-        let name = name_of(&item.document);
-        let target = Target { kind, mesh, name: &name };
-        let planned = api.catalog().plan(snapshot, target, item.document.clone(), Rights::default());
-        let Planned { transaction, .. } = planned.map_err(|refusal| ApiError::refused(refusal, TITLE))?;
-        writes.extend(transaction.0);
-    }
-    let committed = api.catalog().store().commit(Transaction(writes)).await;
-    committed.map(drop).map_err(|error| ApiError::refused(error.into(), TITLE))
 }

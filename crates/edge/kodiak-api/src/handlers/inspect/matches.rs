@@ -4,12 +4,12 @@ use axum::response::Response;
 use kodiak_rules::{Policy, Shadow};
 use serde_json::{Value, json};
 
-use super::{ApiCall, answer, find_proxy};
+use super::{ComputedCall, answer, find_proxy};
 use crate::{Api, ApiError};
 
 /// `_matches`: policies of each inbound, lowest precedence first.
-pub(crate) async fn matches(api: Api, call: ApiCall) -> Result<Response, ApiError> {
-    let (view, proxy) = find_proxy(&api, &call)?;
+pub(crate) fn matches(api: &Api, call: &ComputedCall) -> Result<Response, ApiError> {
+    let (view, proxy) = find_proxy(api, call)?;
     let mut inbounds: Vec<Vec<Value>> = vec![Vec::new(); proxy.dataplane.inbounds().len()];
     for kind in view.kinds.iter().filter(|kind| kind.policy.is_some_and(|facts| facts.from || facts.rules)) {
         for (inbound, policies) in &view.policy_index.matched(kind.name, &proxy.name, Shadow::Ignored).inbounds {

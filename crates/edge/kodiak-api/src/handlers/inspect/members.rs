@@ -7,7 +7,7 @@ use kodiak_inspection::inspect::members;
 use kodiak_model::{Kind, kinds::mesh_service::MeshService};
 use kodiak_rules::{Proxy, Shadow};
 
-use super::{ApiCall, NOT_FOUND, find_resource, listed};
+use super::{ComputedCall, NOT_FOUND, Question, find_resource, listed};
 use crate::{
     Api, ApiError,
     list::{ListQuery, Page},
@@ -15,26 +15,26 @@ use crate::{
 };
 
 /// `<policy>/{name}/_resources/dataplanes`. Includes the proxies that a shadow policy would select.
-pub(crate) async fn of_policy(api: Api, kind: &'static Kind, call: ApiCall) -> Result<Response, ApiError> {
+pub(crate) fn of_policy(api: &Api, kind: &'static Kind, call: &ComputedCall) -> Result<Response, ApiError> {
     let title = "Could not retrieve policy";
-    let (snapshot, record) = find_resource(&api, kind, &call, title)?;
+    let (snapshot, record) = find_resource(api, kind, call, title)?;
     let policy = snapshot.world().get(&record.key).and_then(|policy| policy.policy());
     let policy = policy.ok_or_else(|| ApiError::not_found(title))?;
-    let view = api.meshes().view(&snapshot, &record.key.mesh);
+    let view = api.meshes().view(&snapshot, &record.key.mesh, &call.cancellation)?;
     let selected = view.policy_index.selected(policy, Shadow::Included);
-    page(&call, selected.iter().filter_map(|name| view.proxies.get(name)))
+    page(call, selected.iter().filter_map(|name| view.proxies.get(name)))
 }
 
 /// `meshservices/{name}/_resources/dataplanes` and `meshservices/{name}/_dataplanes`
-pub(crate) async fn of_service(api: Api, kind: &'static Kind, call: ApiCall) -> Result<Response, ApiError> {
-    let (snapshot, record) = find_resource(&api, kind, &call, NOT_FOUND)?;
+pub(crate) fn of_service(api: &Api, kind: &'static Kind, call: &ComputedCall) -> Result<Response, ApiError> {
+    let (snapshot, record) = find_resource(api, kind, call, NOT_FOUND)?;
     let service = snapshot.world().get(&record.key).and_then(|service| service.spec::<MeshService>());
     let service = service.ok_or_else(|| ApiError::not_found(NOT_FOUND))?;
-    let view = api.meshes().view(&snapshot, &record.key.mesh);
-    page(&call, view.proxies.values().filter(|proxy| members::is_member(&service, proxy)))
+    let view = api.meshes().view(&snapshot, &record.key.mesh, &call.cancellation)?;
+    page(call, view.proxies.values().filter(|proxy| members::is_member(&service, proxy)))
 }
 
-fn page<'a>(call: &ApiCall, proxies: impl Iterator<Item = &'a Arc<Proxy>>) -> Result<Response, ApiError> {
+fn page<'a>(call: &Question, proxies: impl Iterator<Item = &'a Arc<Proxy>>) -> Result<Response, ApiError> {
     let query = ListQuery::parse(&call.query)?;
     query.check(&call.route)?;
     let page = Page::of(&query, proxies.filter(|proxy| proxy.name.contains(query.name.as_str())));

@@ -7,7 +7,7 @@ use std::{
 
 use kodiak_inspection::inspect::MeshView;
 use kodiak_kinds::kinds;
-use kodiak_model::{Kind, ResourceKey, kinds::mesh};
+use kodiak_model::{Cancellation, Cancelled, Kind, ResourceKey, kinds::mesh};
 use kodiak_store::Snapshot;
 
 /// Views of the meshes that were inspected.
@@ -30,17 +30,23 @@ struct Fingerprint {
 }
 
 impl Meshes {
-    pub(crate) fn view(&self, snapshot: &Snapshot, mesh: &str) -> Arc<MeshView> {
+    pub(crate) fn view(
+        &self,
+        snapshot: &Snapshot,
+        mesh: &str,
+        cancellation: &Cancellation,
+    ) -> Result<Arc<MeshView>, Cancelled> {
+        cancellation.check()?;
         let fingerprint = {
             let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             let cached = cached.get_mut(mesh);
             if let Some(cached) = cached.as_ref().filter(|cached| cached.revision == snapshot.revision()) {
-                return cached.view.clone();
+                return Ok(cached.view.clone());
             }
             let fingerprint = Fingerprint::of(snapshot, mesh);
             if let Some(cached) = cached.filter(|cached| cached.fingerprint == fingerprint) {
                 cached.revision = snapshot.revision();
-                return cached.view.clone();
+                return Ok(cached.view.clone());
             }
             fingerprint
         };
@@ -49,7 +55,7 @@ impl Meshes {
         let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         cached.retain(|name, _| snapshot.get(&ResourceKey::global(mesh::KIND.name, name)).is_some());
         cached.insert(mesh.to_owned(), CachedView { revision: snapshot.revision(), fingerprint, view: view.clone() });
-        view
+        Ok(view)
     }
 }
 

@@ -1,21 +1,24 @@
 //! Migration from `kuma.io/service` tags to MeshService: progress of a mesh, and conversion of its policies.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use axum::response::Response;
-use kodiak_catalog::{Planned, Refusal, Rights, Target};
+use kodiak_catalog::{Refusal, Rights, Target};
 use kodiak_inspection::inspect::MeshView;
 use kodiak_kinds::kinds;
 use kodiak_migration::{Consumer, Conversion, Known, Landscape, OldItems, Standing, convert};
-use kodiak_model::{Labels, Problem, Problems, ResourceKey, subscription::Subscription};
+use kodiak_model::{Labels, Problems, ResourceKey, subscription::Subscription};
 use kodiak_rules::{Policy, Proxy};
 use kodiak_store::Snapshot;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{ApiCall, answer, listed};
+use super::{
+    super::diff::{unfit_document, within},
+    ComputedCall, answer, listed,
+};
 use crate::{
-    Api, ApiError, body,
+    Api, ApiError,
     list::{ListQuery, Page},
     shapes::{self, migration::Converted},
 };
@@ -33,56 +36,63 @@ struct ConvertAsked {
 }
 
 /// `GET /meshes/{mesh}/_migration`
-pub(crate) async fn standing(api: Api, call: ApiCall) -> Result<Response, ApiError> {
-    let (snapshot, view) = find_mesh(&api, &call)?;
+pub(crate) fn standing(api: &Api, call: &ComputedCall) -> Result<Response, ApiError> {
+    let (snapshot, view) = find_mesh(api, call)?;
     let standing = stands(&snapshot, &Landscape::of(&view), &view, call.param(0));
     Ok(answer(&shapes::migration::Standing::from(standing)))
 }
 
 /// `GET /meshes/{mesh}/_migration/consumers`
-pub(crate) async fn consumers(api: Api, call: ApiCall) -> Result<Response, ApiError> {
-    let (snapshot, view) = find_mesh(&api, &call)?;
+pub(crate) fn consumers(api: &Api, call: &ComputedCall) -> Result<Response, ApiError> {
+    let (snapshot, view) = find_mesh(api, call)?;
     let query = ListQuery::parse(&call.query)?;
     query.check(&call.route)?;
     let landscape = Landscape::of(&view);
     let policies = stands(&snapshot, &landscape, &view, call.param(0)).policies;
     let named = view.proxies.values().filter(|proxy| proxy.name.contains(query.name.as_str()));
-    let Page { items, total, next } = Page::of(&query, named);
-    let of = |proxy: &Arc<Proxy>| Consumer::of(proxy, known(&snapshot, proxy), &landscape, &policies).into();
-    Ok(listed(&call, Page::<shapes::migration::Consumer> { items: items.into_iter().map(of).collect(), total, next }))
+    let page =
+        Page::of(&query, named).try_map(|proxy: &Arc<Proxy>| -> Result<shapes::migration::Consumer, ApiError> {
+            call.cancellation.check()?;
+            Ok(Consumer::of(proxy, known(&snapshot, proxy), &landscape, &policies).into())
+        })?;
+    Ok(listed(call, page))
 }
 
 /// `POST /meshes/{mesh}/_migration/convert`. Nothing is stored.
-pub(crate) async fn converted(api: Api, mut call: ApiCall) -> Result<Response, ApiError> {
-    let bytes = body::read(&call.headers, std::mem::take(&mut call.body)).await?;
-    let ConvertAsked { resources, replace } = serde_json::from_slice(&bytes).map_err(|error| {
+pub(crate) fn converted(api: &Api, call: &ComputedCall) -> Result<Response, ApiError> {
+    let ConvertAsked { resources, replace } = serde_json::from_slice(&call.body).map_err(|error| {
         ApiError::bad_request(format_args!("the body must be {{\"resources\": [...], \"replace\": false}}: {error}"))
     })?;
-    let (snapshot, view) = find_mesh(&api, &call)?;
+    call.limits.check(resources.as_ref().map_or(0, Vec::len))?;
+    let (snapshot, view) = find_mesh(api, call)?;
     let landscape = Landscape::of(&view);
     let old_items = if replace { OldItems::Dropped } else { OldItems::Kept };
-    let done: Vec<Converted> = if let Some(documents) = resources {
-        let read = written(&api, &snapshot, call.param(0), documents)?;
-        let done = read.into_iter().map(|(document, policy)| match policy {
-            Some(policy) => renew(document, &policy, &landscape, old_items),
-            None => Converted::new(document, false, Vec::new()),
-        });
-        done.collect()
+    let mut done: Vec<Converted> = Vec::new();
+    if let Some(documents) = resources {
+        for (document, policy) in written(api, call, &snapshot, documents)? {
+            call.cancellation.check()?;
+            done.push(match policy {
+                Some(policy) => renew(document, &policy, &landscape, old_items),
+                None => Converted::new(document, false, Vec::new()),
+            });
+        }
     } else {
-        let stored = stored(&snapshot, &view, call.param(0));
-        let done = stored.map(|(policy, spec)| renew(document(policy, &spec), policy, &landscape, old_items));
-        done.filter(Converted::has_findings).collect()
-    };
+        for (policy, spec) in stored(&snapshot, &view, call.param(0)) {
+            call.cancellation.check()?;
+            done.push(renew(document(policy, &spec), policy, &landscape, old_items));
+        }
+        done.retain(Converted::has_findings);
+    }
     Ok(answer(&json!({ "items": done })))
 }
 
-fn find_mesh(api: &Api, call: &ApiCall) -> Result<(Snapshot, Arc<MeshView>), ApiError> {
+fn find_mesh(api: &Api, call: &ComputedCall) -> Result<(Snapshot, Arc<MeshView>), ApiError> {
     let mesh = call.param(0);
     let snapshot = api.catalog().store().snapshot();
     if snapshot.get(&ResourceKey::global("Mesh", mesh)).is_none() {
         return Err(ApiError::not_found(TITLE));
     }
-    let view = api.meshes().view(&snapshot, mesh);
+    let view = api.meshes().view(&snapshot, mesh, &call.cancellation)?;
     Ok((snapshot, view))
 }
 
@@ -136,9 +146,14 @@ fn renew(mut document: Value, policy: &Policy, landscape: &Landscape<'_>, old_it
 type Document = (Value, Option<Arc<Policy>>);
 
 /// Each document with the policy that it becomes, if its kind references destinations. Reports all problems at once.
-fn written(api: &Api, snapshot: &Snapshot, mesh: &str, documents: Vec<Value>) -> Result<Vec<Document>, ApiError> {
-    let mut problems = Problems::default();
-    let mut read = Vec::new();
+fn written(
+    api: &Api,
+    call: &ComputedCall,
+    snapshot: &Snapshot,
+    documents: Vec<Value>,
+) -> Result<Vec<Document>, ApiError> {
+    let mut planner = api.catalog().planner(snapshot, Rights::default(), &call.cancellation);
+    let (mut problems, mut places, mut read) = (Problems::default(), BTreeMap::new(), Vec::new());
     for (n, document) in documents.into_iter().enumerate() {
         let text = |field: &str| document.get(field).and_then(Value::as_str).unwrap_or_default();
         let kind = kinds().by_name(text("type"));
@@ -146,20 +161,20 @@ fn written(api: &Api, snapshot: &Snapshot, mesh: &str, documents: Vec<Value>) ->
             read.push((document, None));
             continue;
         };
-        let target = Target { kind, mesh, name: text("name") };
-        match api.catalog().plan(snapshot, target, document.clone(), Rights::default()) {
-            Ok(Planned { transaction, .. }) => {
-                let after = snapshot.with(transaction).map_err(|error| ApiError::refused(error.into(), TITLE))?;
-                let policy = after.world().get(&target.key()).and_then(|policy| policy.policy().cloned());
+        let target = Target { kind, mesh: call.param(0), name: text("name") };
+        places.insert(target.key(), n);
+        match planner.write(target, document.clone()) {
+            Ok(_) => {
+                let policy = planner.after().world().get(&target.key()).and_then(|policy| policy.policy().cloned());
                 read.push((document, policy));
             }
-            Err(Refusal::Invalid { problems: found, .. }) => {
-                for Problem { path, message } in found.into_vec() {
-                    problems.push(Problem { path: format!("resources[{n}].{path}"), message });
-                }
-            }
+            Err(Refusal::Invalid { problems: found, .. }) => problems.extend(within(n, found)),
             Err(refusal) => return Err(ApiError::refused(refusal, TITLE)),
         }
     }
-    if problems.is_empty() { Ok(read) } else { Err(ApiError::invalid(TITLE, "Resource is not valid", problems)) }
+    if !problems.is_empty() {
+        return Err(ApiError::invalid(TITLE, "Resource is not valid", problems));
+    }
+    planner.finish().map_err(|unfit| unfit_document(unfit, |key| places.get(key).copied(), TITLE))?;
+    Ok(read)
 }

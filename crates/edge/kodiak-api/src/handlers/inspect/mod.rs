@@ -26,12 +26,12 @@ use axum::{
 use kodiak_inspection::inspect::MeshView;
 use kodiak_kinds::kinds;
 use kodiak_listen::LogThrottle;
-use kodiak_model::{Kind, ProxyKey, ResourceKey};
+use kodiak_model::{Cancelled, Kind, ProxyKey, ResourceKey};
 use kodiak_rules::Proxy;
 use kodiak_store::{Record, Snapshot};
 use serde::Serialize;
 
-use super::{ApiCall, json};
+use super::{ApiCall, ComputedCall, Question, json};
 use crate::{
     Api, ApiError,
     inspect::{AdminQuery, ConfigOptions, InspectError},
@@ -56,18 +56,19 @@ pub(crate) use traffic::traffic;
 const NOT_FOUND: &str = "Could not retrieve a resource";
 
 /// `_config`: xDS configuration that the control plane sends.
-pub(crate) async fn config(api: Api, call: ApiCall) -> Result<Response, ApiError> {
-    let shadow = query::flag(&call, "shadow")?.unwrap_or(false);
-    let diff = query::includes_diff(&call)?;
-    let (_, proxy) = find(&api, &call)?;
-    let config = api.proxies().config(proxy, ConfigOptions { shadow, diff }).await.map_err(|error| failed(&error))?;
+pub(crate) fn config(api: &Api, call: &ComputedCall) -> Result<Response, ApiError> {
+    let shadow = query::flag(call, "shadow")?.unwrap_or(false);
+    let diff = query::includes_diff(call)?;
+    let (_, proxy) = find(api, call)?;
+    let found = api.proxies().config(&proxy, ConfigOptions { shadow, diff }, &call.cancellation);
+    let config = found.map_err(|error| failed(&error))?;
     let text = serde_json::to_string(&config).expect("a configuration has text keys");
     Ok(json(StatusCode::OK, text))
 }
 
 /// `_status`: connection, acknowledged and rejected responses with Envoy's errors.
-pub(crate) async fn status(api: Api, call: ApiCall) -> Result<Response, ApiError> {
-    let (snapshot, proxy) = find(&api, &call)?;
+pub(crate) fn status(api: &Api, call: &ComputedCall) -> Result<Response, ApiError> {
+    let (snapshot, proxy) = find(api, call)?;
     if let Some(status) = api.proxies().status(&proxy) {
         let text = serde_json::to_string(&status).expect("a status has text keys");
         return Ok(json(StatusCode::OK, text));
@@ -135,7 +136,7 @@ async fn ask(api: Api, call: ApiCall, question: AdminQuery) -> Result<Response, 
 }
 
 /// Key of the proxy in the path, if its Dataplane exists.
-fn find(api: &Api, call: &ApiCall) -> Result<(Snapshot, ProxyKey), ApiError> {
+fn find(api: &Api, call: &Question) -> Result<(Snapshot, ProxyKey), ApiError> {
     let proxy = ProxyKey::new(call.param(0), call.param(1));
     let kind = kinds().by_name("Dataplane").expect("proxies have Dataplanes");
     api.catalog().require_mesh(kind, &proxy.mesh).map_err(|refusal| ApiError::refused(refusal, NOT_FOUND))?;
@@ -147,16 +148,16 @@ fn find(api: &Api, call: &ApiCall) -> Result<(Snapshot, ProxyKey), ApiError> {
 }
 
 /// Proxy in the path, and the view of its mesh.
-fn find_proxy(api: &Api, call: &ApiCall) -> Result<(Arc<MeshView>, Arc<Proxy>), ApiError> {
+fn find_proxy(api: &Api, call: &ComputedCall) -> Result<(Arc<MeshView>, Arc<Proxy>), ApiError> {
     let (snapshot, key) = find(api, call)?;
-    let view = api.meshes().view(&snapshot, &key.mesh);
+    let view = api.meshes().view(&snapshot, &key.mesh, &call.cancellation)?;
     // A Dataplane without a readable version counts as missing.
     let proxy = view.proxies.get(&*key.name).cloned().ok_or_else(|| ApiError::not_found(NOT_FOUND))?;
     Ok((view, proxy))
 }
 
 /// Resource in the path, and the snapshot that it was read from. `title` is the title of the error when it is missing.
-fn find_resource(api: &Api, kind: &'static Kind, call: &ApiCall, title: &str) -> Result<(Snapshot, Record), ApiError> {
+fn find_resource(api: &Api, kind: &'static Kind, call: &Question, title: &str) -> Result<(Snapshot, Record), ApiError> {
     let key = ResourceKey::in_mesh(kind.name, call.param(0), call.param(1));
     api.catalog().require_mesh(kind, &key.mesh).map_err(|refusal| ApiError::refused(refusal, title))?;
     let snapshot = api.catalog().store().snapshot();
@@ -173,7 +174,7 @@ struct Listed<T> {
     next: Option<String>,
 }
 
-fn listed<T: Serialize>(call: &ApiCall, page: Page<T>) -> Response {
+fn listed<T: Serialize>(call: &Question, page: Page<T>) -> Response {
     let Page { items, total, next } = page;
     let next = next.map(|offset| format!("{}?{}", call.url, next_query(&call.query, offset)));
     answer(&Listed { total, items, next })
@@ -196,6 +197,7 @@ pub(crate) fn failed(error: &InspectError) -> ApiError {
             ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, title, faults.join("; "))
         }
         InspectError::Unreachable(why) => ApiError::new(StatusCode::BAD_GATEWAY, "Envoy admin request failed", why),
+        InspectError::Cancelled => Cancelled.into(),
         InspectError::Broken(why) => {
             if let Some(suppressed) = FAILURES.admit() {
                 tracing::error!(error = why, suppressed, "proxy inspection failed");

@@ -7,19 +7,19 @@ use kodiak_model::{Kind, ResourceKey};
 use kodiak_rules::{Proxy, Shadow};
 use serde_json::{Value, json};
 
-use super::{ApiCall, NOT_FOUND, answer, find, find_proxy, find_resource};
+use super::{ComputedCall, NOT_FOUND, answer, find, find_proxy, find_resource};
 use crate::{
     Api, ApiError, render,
     shapes::legacy::{self, Affected, Attachment, List},
 };
 
 /// `<policy>/{name}/dataplanes`
-pub(crate) async fn affected(api: Api, kind: &'static Kind, call: ApiCall) -> Result<Response, ApiError> {
+pub(crate) fn affected(api: &Api, kind: &'static Kind, call: &ComputedCall) -> Result<Response, ApiError> {
     let title = "Could not retrieve policy";
-    let (snapshot, record) = find_resource(&api, kind, &call, title)?;
+    let (snapshot, record) = find_resource(api, kind, call, title)?;
     let policy = snapshot.world().get(&record.key).and_then(|policy| policy.policy());
     let policy = policy.ok_or_else(|| ApiError::not_found(title))?;
-    let view = api.meshes().view(&snapshot, &record.key.mesh);
+    let view = api.meshes().view(&snapshot, &record.key.mesh, &call.cancellation)?;
     let selected = view.policy_index.selected(policy, Shadow::Included);
     let proxies = selected.iter().filter_map(|name| view.proxies.get(name));
     let items: Vec<Affected> = proxies.map(|proxy| legacy::affected(&view, proxy)).collect();
@@ -27,9 +27,9 @@ pub(crate) async fn affected(api: Api, kind: &'static Kind, call: ApiCall) -> Re
 }
 
 /// `dataplanes/{name}/policies`: matched policies, grouped by kind.
-pub(crate) async fn policies(api: Api, call: ApiCall) -> Result<Response, ApiError> {
-    let (snapshot, key) = find(&api, &call)?;
-    let view = api.meshes().view(&snapshot, &key.mesh);
+pub(crate) fn policies(api: &Api, call: &ComputedCall) -> Result<Response, ApiError> {
+    let (snapshot, key) = find(api, call)?;
+    let view = api.meshes().view(&snapshot, &key.mesh, &call.cancellation)?;
     let proxy = view.proxies.get(&*key.name).ok_or_else(|| ApiError::not_found(NOT_FOUND))?;
     let mut matched: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
     for kind in &view.kinds {
@@ -63,9 +63,9 @@ pub(crate) async fn policies(api: Api, call: ApiCall) -> Result<Response, ApiErr
 }
 
 /// `meshgateways/{name}/dataplanes`: proxies that serve a MeshGateway.
-pub(crate) async fn gateway_members(api: Api, kind: &'static Kind, call: ApiCall) -> Result<Response, ApiError> {
-    let (snapshot, record) = find_resource(&api, kind, &call, NOT_FOUND)?;
-    let view = api.meshes().view(&snapshot, &record.key.mesh);
+pub(crate) fn gateway_members(api: &Api, kind: &'static Kind, call: &ComputedCall) -> Result<Response, ApiError> {
+    let (snapshot, record) = find_resource(api, kind, call, NOT_FOUND)?;
+    let view = api.meshes().view(&snapshot, &record.key.mesh, &call.cancellation)?;
     let serves =
         |proxy: &Proxy| view.policy_index.gateway_of(proxy).is_some_and(|gateway| *gateway.name == *record.key.name);
     let proxies = view.proxies.values().filter(|proxy| serves(proxy));
@@ -74,7 +74,7 @@ pub(crate) async fn gateway_members(api: Api, kind: &'static Kind, call: ApiCall
 }
 
 /// `dataplanes/{name}/rules`
-pub(crate) async fn old_rules(api: Api, call: ApiCall) -> Result<Response, ApiError> {
-    let (view, proxy) = find_proxy(&api, &call)?;
+pub(crate) fn old_rules(api: &Api, call: &ComputedCall) -> Result<Response, ApiError> {
+    let (view, proxy) = find_proxy(api, call)?;
     Ok(answer(&legacy::rules(&view, &proxy)))
 }

@@ -1,10 +1,10 @@
 //! Query parameters of the inspection routes.
 
-use super::ApiCall;
+use super::Question;
 use crate::ApiError;
 
 /// Boolean, in all spellings that Go's `strconv.ParseBool` accepts, as in Kuma.
-pub(crate) fn flag(call: &ApiCall, name: &str) -> Result<Option<bool>, ApiError> {
+pub(crate) fn flag(call: &Question, name: &str) -> Result<Option<bool>, ApiError> {
     call.query_value(name).map(|text| read_flag(&text).ok_or_else(|| unsupported(name))).transpose()
 }
 
@@ -16,7 +16,7 @@ fn read_flag(text: &str) -> Option<bool> {
     }
 }
 
-pub(super) fn includes_diff(call: &ApiCall) -> Result<bool, ApiError> {
+pub(super) fn includes_diff(call: &Question) -> Result<bool, ApiError> {
     match call.query_value("include").as_deref() {
         None => Ok(false),
         Some("diff") => Ok(true),
@@ -25,7 +25,7 @@ pub(super) fn includes_diff(call: &ApiCall) -> Result<bool, ApiError> {
 }
 
 /// Parameter `format`: text by default.
-pub(super) fn wants_json(call: &ApiCall) -> Result<bool, ApiError> {
+pub(super) fn wants_json(call: &Question) -> Result<bool, ApiError> {
     match call.query_value("format").as_deref() {
         None | Some("" | "text") => Ok(false),
         Some("json") => Ok(true),

@@ -16,12 +16,13 @@ use kodiak_rules::Proxy;
 use kodiak_store::Snapshot;
 use kodiak_world::{Destination, World};
 
-use super::{ApiCall, answer, find};
+use super::{ComputedCall, answer, find};
 use crate::{Api, ApiError, shapes};
 
 /// `_references`
-pub(crate) async fn of_proxy(api: Api, call: ApiCall) -> Result<Response, ApiError> {
-    let (snapshot, key) = find(&api, &call)?;
+pub(crate) fn of_proxy(api: &Api, call: &ComputedCall) -> Result<Response, ApiError> {
+    let (snapshot, key) = find(api, call)?;
+    call.cancellation.check()?;
     let proxy = snapshot.world().proxy(&key);
     let references = proxy.map(|proxy| References::new(&snapshot).of(proxy)).unwrap_or_default();
     Ok(answer(&shapes::references::References::from(references)))

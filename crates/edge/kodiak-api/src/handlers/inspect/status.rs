@@ -1,6 +1,6 @@
 //! Status of policies: number of proxies on which they are in force, and reasons where they are not.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use axum::response::Response;
 use kodiak_catalog::Target;
@@ -9,12 +9,12 @@ use kodiak_inspection::{
     policy_status::{self, PolicyStatus, PolicyStatusContext, ProxyProblems, Why},
 };
 use kodiak_kinds::kinds;
-use kodiak_model::{Kind, Kri, ProxyKey, ResourceKey};
+use kodiak_model::{Cancellation, Cancelled, Kind, Kri, ProxyKey, ResourceKey};
 use kodiak_rules::Policy;
 use kodiak_store::Snapshot;
 use kodiak_world::{Resource, World};
 
-use super::{ApiCall, answer, find_resource, listed};
+use super::{ComputedCall, answer, find_resource, listed};
 use crate::{
     Api, ApiError,
     inspect::Status,
@@ -23,14 +23,14 @@ use crate::{
 };
 
 /// `<policy>/{name}/_status`
-pub(crate) async fn of_policy(api: Api, kind: &'static Kind, call: ApiCall) -> Result<Response, ApiError> {
+pub(crate) fn of_policy(api: &Api, kind: &'static Kind, call: &ComputedCall) -> Result<Response, ApiError> {
     let title = "Could not retrieve policy";
-    let (snapshot, record) = find_resource(&api, kind, &call, title)?;
+    let (snapshot, record) = find_resource(api, kind, call, title)?;
     let world = snapshot.world();
     let resource = world.get(&record.key).ok_or_else(|| ApiError::not_found(title))?;
-    let view = api.meshes().view(&snapshot, &record.key.mesh);
+    let view = api.meshes().view(&snapshot, &record.key.mesh, &call.cancellation)?;
     let found = match resource.policy() {
-        Some(policy) => with_problems(&api, of(world, &view, [policy]), &view).pop(),
+        Some(policy) => with_problems(api, of(world, &view, [policy], &call.cancellation)?, &view).pop(),
         None => PolicyStatus::left_out(resource, view.proxies.len()),
     };
     let found = found.ok_or_else(|| ApiError::not_found(title))?;
@@ -38,7 +38,7 @@ pub(crate) async fn of_policy(api: Api, kind: &'static Kind, call: ApiCall) -> R
 }
 
 /// `/meshes/{mesh}/_policies`; `state` filters by state.
-pub(crate) async fn of_policies(api: Api, call: ApiCall) -> Result<Response, ApiError> {
+pub(crate) fn of_policies(api: &Api, call: &ComputedCall) -> Result<Response, ApiError> {
     let mesh = call.param(0);
     let kind = kodiak_kinds::kinds().by_name("Mesh").expect("there are meshes");
     let snapshot = api.catalog().store().snapshot();
@@ -49,7 +49,7 @@ pub(crate) async fn of_policies(api: Api, call: ApiCall) -> Result<Response, Api
     let query = ListQuery::parse(&call.query)?;
     query.check(&call.route)?;
     let state = call.query_value("state").map(|text| parse_state(&text).ok_or_else(unknown_state)).transpose()?;
-    let view = api.meshes().view(&snapshot, mesh);
+    let view = api.meshes().view(&snapshot, mesh, &call.cancellation)?;
     let world = snapshot.world();
     let policies = view.policy_index.policies().map(Listed::Policy);
     let left_out = world.unreadable().filter(|resource| is_left_out(resource, mesh)).map(Listed::LeftOut);
@@ -57,39 +57,44 @@ pub(crate) async fn of_policies(api: Api, call: ApiCall) -> Result<Response, Api
     let page = match state {
         None => {
             let Page { items, total, next } = Page::of(&query, named);
-            Page { items: with_problems(&api, of_listed(world, &view, items), &view), total, next }
+            Page { items: with_problems(api, of_listed(world, &view, items, &call.cancellation)?, &view), total, next }
         }
         // The state is computed, so the filter runs after it and before paging.
         Some(state) => {
-            let statuses = with_problems(&api, of_listed(world, &view, named), &view).into_iter();
+            let statuses = with_problems(api, of_listed(world, &view, named, &call.cancellation)?, &view).into_iter();
             Page::of(&query, statuses.filter(|status| status.state == state))
         }
     };
     let Page { items, total, next } = page;
     let items = items.into_iter().map(shapes::policy_status::PolicyStatus::from).collect();
-    Ok(listed(&call, Page { items, total, next }))
+    Ok(listed(call, Page { items, total, next }))
 }
 
 /// Warning about policies that match callers by tags, for a MeshIdentity that is written: its certificates have no tags.
-pub(crate) fn identity_warnings(snapshot: &Snapshot, key: &ResourceKey) -> Option<String> {
+pub(crate) fn identity_warnings(
+    snapshot: &Snapshot,
+    key: &ResourceKey,
+    cancellation: &Cancellation,
+) -> Result<Option<String>, Cancelled> {
     let world = snapshot.world();
-    let identity = world.get(key).filter(|_| &*key.kind == "MeshIdentity")?;
-    let kri = Kri::of(identity.kind?, &key.mesh, &key.name, &identity.labels)?.to_string();
+    let identity = world.get(key).filter(|_| &*key.kind == "MeshIdentity");
+    let kri = identity.and_then(|identity| Kri::of(identity.kind?, &key.mesh, &key.name, &identity.labels));
+    let Some(kri) = kri.map(|kri| kri.to_string()) else { return Ok(None) };
     let kind = kinds().by_name("MeshTrafficPermission").expect("there are permissions");
     let view = MeshView::of(world, &key.mesh, vec![kind]);
     let is_affected = |status: &PolicyStatus| {
         let mut reasons = status.reasons.iter();
         reasons.any(|reason| reason.reason == Why::CallersWithoutTags && reason.policies.contains(&kri))
     };
-    let statuses = of(world, &view, view.policy_index.policies()).into_iter().filter(is_affected);
+    let statuses = of(world, &view, view.policy_index.policies(), cancellation)?.into_iter().filter(is_affected);
     let names: Vec<String> = statuses.map(|status| status.name.to_string()).collect();
-    (!names.is_empty()).then(|| {
+    Ok((!names.is_empty()).then(|| {
         format!(
             "MeshTrafficPermissions match callers by tags, which certificates of this MeshIdentity do not have: {}; convert \
              them to rules: kodiak migrate identity convert",
             names.join(", ")
         )
-    })
+    }))
 }
 
 /// Policy of the mesh, or a stored one without a readable version.
@@ -125,12 +130,15 @@ pub(crate) fn mtls_warning(snapshot: &Snapshot, kind: &Kind, mesh: &str) -> Opti
 
 /// Adds problems of proxies that are connected to this control plane.
 fn with_problems(api: &Api, statuses: Vec<PolicyStatus>, view: &MeshView) -> Vec<PolicyStatus> {
+    let mut policies: BTreeMap<(&str, &str), &Arc<Policy>> = BTreeMap::new();
+    for policy in view.policy_index.policies() {
+        policies.entry((policy.kind.name, &policy.name)).or_insert(policy);
+    }
     let with = |status: PolicyStatus| {
         if !policy_status::can_break_proxies(status.kind) {
             return status;
         }
-        let of_status = |policy: &&Arc<Policy>| policy.kind.name == status.kind && policy.name == status.name;
-        let Some(policy) = view.policy_index.policies().find(of_status) else { return status };
+        let Some(policy) = policies.get(&(status.kind, &*status.name)).copied() else { return status };
         let mesh = status.mesh.clone();
         status.with_problems(policy, &view.policy_index, |proxy| problems(api, &ProxyKey::new(&mesh, proxy)))
     };
@@ -146,7 +154,12 @@ fn problems(api: &Api, proxy: &ProxyKey) -> Option<ProxyProblems> {
 }
 
 /// Policies that were left out come last, in the order of the list.
-fn of_listed<'a>(world: &World, view: &MeshView, listed: impl IntoIterator<Item = Listed<'a>>) -> Vec<PolicyStatus> {
+fn of_listed<'a>(
+    world: &World,
+    view: &MeshView,
+    listed: impl IntoIterator<Item = Listed<'a>>,
+    cancellation: &Cancellation,
+) -> Result<Vec<PolicyStatus>, Cancelled> {
     let (mut policies, mut left_out) = (Vec::new(), Vec::new());
     for one in listed {
         match one {
@@ -154,16 +167,21 @@ fn of_listed<'a>(world: &World, view: &MeshView, listed: impl IntoIterator<Item 
             Listed::LeftOut(resource) => left_out.extend(PolicyStatus::left_out(resource, view.proxies.len())),
         }
     }
-    let mut statuses = of(world, view, policies);
+    let mut statuses = of(world, view, policies, cancellation)?;
     statuses.extend(left_out);
-    statuses
+    Ok(statuses)
 }
 
 fn unknown_state() -> ApiError {
     ApiError::bad_request("unsupported value for query parameter 'state': use InForce, Partly or NotInForce")
 }
 
-fn of<'a>(world: &World, view: &MeshView, policies: impl IntoIterator<Item = &'a Arc<Policy>>) -> Vec<PolicyStatus> {
+fn of<'a>(
+    world: &World,
+    view: &MeshView,
+    policies: impl IntoIterator<Item = &'a Arc<Policy>>,
+    cancellation: &Cancellation,
+) -> Result<Vec<PolicyStatus>, Cancelled> {
     let services = view.legacy_services();
     let without = view.proxies.iter().filter(|(_, proxy)| world.redirects_outbound(proxy) == Some(false));
     let not_redirected = without.map(|(name, _)| name.clone()).collect();
@@ -182,11 +200,10 @@ fn of<'a>(world: &World, view: &MeshView, policies: impl IntoIterator<Item = &'a
         let key = ResourceKey::in_mesh(status.kind, &status.mesh, &status.name);
         world.get(&key).and_then(|resource| resource.unreadable().cloned())
     };
-    let statuses = policy_status::of_all(policies, context).into_iter();
-    statuses
-        .map(|status| match unreadable(&status) {
-            Some(unreadable) => status.with_unreadable(&unreadable),
-            None => status,
-        })
-        .collect()
+    let statuses = policy_status::of_all(policies, context, cancellation)?.into_iter();
+    let statuses = statuses.map(|status| match unreadable(&status) {
+        Some(unreadable) => status.with_unreadable(&unreadable),
+        None => status,
+    });
+    Ok(statuses.collect())
 }

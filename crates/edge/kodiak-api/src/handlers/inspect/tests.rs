@@ -21,6 +21,7 @@ use axum::{
 use kodiak_catalog::{Catalog, CatalogSettings};
 use kodiak_metrics::Metrics;
 use kodiak_model::Place;
+use kodiak_pool::Pool;
 use kodiak_store::{Backend, Store, StoreConfig};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
@@ -40,7 +41,8 @@ impl World {
         let store = Store::open(StoreConfig::new(Backend::Memory)).await.unwrap();
         let place = Place::Zone { name: "east".to_owned() };
         let catalog = Catalog::new(store, CatalogSettings { place, unsafe_delete: false });
-        let api = Api::new(catalog, ApiConfig::default(), Info::default(), Metrics::new(), Arc::new(NoProxies));
+        let (config, proxies) = (ApiConfig::default(), Arc::new(NoProxies));
+        let api = Api::new(catalog, config, Info::default(), Metrics::new(), proxies, Pool::default());
         let world = Self { router: crate::router(&api), api };
         world.mode(mode).await;
         world

@@ -4,11 +4,11 @@ use axum::response::Response;
 use kodiak_model::ResourceKey;
 use kodiak_traffic::ObservedTraffic;
 
-use super::{ApiCall, NOT_FOUND, answer};
+use super::{ComputedCall, NOT_FOUND, answer};
 use crate::{Api, ApiError, shapes};
 
 /// `GET /meshes/{mesh}/_traffic`
-pub(crate) async fn traffic(api: Api, call: ApiCall) -> Result<Response, ApiError> {
+pub(crate) fn traffic(api: &Api, call: &ComputedCall) -> Result<Response, ApiError> {
     let mesh = call.param(0);
     let snapshot = api.catalog().store().snapshot();
     if snapshot.get(&ResourceKey::global("Mesh", mesh)).is_none() {
@@ -16,5 +16,6 @@ pub(crate) async fn traffic(api: Api, call: ApiCall) -> Result<Response, ApiErro
     }
     let (recorded, observing) = api.proxies().traffic(mesh);
     let observed = ObservedTraffic::of(snapshot.world(), mesh, &recorded);
+    call.cancellation.check()?;
     Ok(answer(&shapes::traffic::Traffic::of(mesh, observing, observed)))
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::http::Method;
-use kodiak_model::ResourceKey;
+use kodiak_model::{Cancellation, ResourceKey};
 use kodiak_store::{Expect, Transaction, Write};
 use serde_json::json;
 
@@ -15,7 +15,7 @@ async fn mesh_view_is_rebuilt_only_after_a_change() {
     world.web().await;
     world.timeout("a", json!({ "rules": for_callers(1) })).await;
     let store = world.api.catalog().store();
-    let view = || world.api.meshes().view(&store.snapshot(), "default");
+    let view = || world.api.meshes().view(&store.snapshot(), "default", &Cancellation::never()).unwrap();
     let first = view();
     assert!(Arc::ptr_eq(&first, &view()));
     let insight = Write::Put {
