@@ -58,7 +58,7 @@ impl Catalog {
             writes.extend(secrets);
             writes.extend(addressed);
             match self.commit(Transaction(writes), false).await {
-                Ok(_) => return Ok(put),
+                Ok(()) => return Ok(put),
                 Err(Refusal::Conflict(_)) if tries.next().is_some() => (),
                 Err(refusal) => return Err(refusal),
             }

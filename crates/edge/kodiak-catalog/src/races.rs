@@ -142,13 +142,11 @@ fn put(kind: &str, name: &'static str, spec: &Value) -> Write {
 /// The spec of a document, in the form of the store.
 fn spec(kind: &str, name: &str, n: u64) -> Value {
     let mut document = document(kind, name, n);
-    match document.get_mut("spec") {
-        Some(spec) => spec.take(),
-        None => {
-            document.as_object_mut().unwrap().retain(|name, _| !["type", "name", "mesh"].contains(&name.as_str()));
-            document
-        }
+    if let Some(spec) = document.get_mut("spec") {
+        return spec.take();
     }
+    document.as_object_mut().unwrap().retain(|name, _| !["type", "name", "mesh"].contains(&name.as_str()));
+    document
 }
 
 /// Keys that operations write.
@@ -335,12 +333,11 @@ async fn defaults_never_replace_what_somebody_wrote() {
 async fn several_control_planes_create_defaults_at_once() {
     let first = started(&[]).await;
     let instances = [first.clone(), first.clone(), first.clone()];
-    let ensured = instances.iter().map(|catalog| catalog.ensure_defaults(Defaults::default()));
-    let [one, two, three] = <[_; 3]>::try_from(ensured.collect::<Vec<_>>()).ok().unwrap();
-    let ensured = tokio::join!(one, two, three);
-    let mut created = [ensured.0, ensured.1, ensured.2].map(|ensured| ensured.unwrap().created).concat();
+    let [one, two, three] = instances.each_ref().map(|catalog| catalog.ensure_defaults(Defaults::default()));
+    let (one, two, three) = tokio::join!(one, two, three);
+    let mut created = [one, two, three].map(|result| result.unwrap().created).concat();
     created.sort();
-    let once: std::collections::BTreeSet<_> = created.iter().cloned().collect();
-    assert_eq!(created, once.into_iter().collect::<Vec<_>>());
+    let distinct: std::collections::BTreeSet<_> = created.iter().cloned().collect();
+    assert_eq!(created, distinct.into_iter().collect::<Vec<_>>());
     assert_eq!(first.ensure_defaults(Defaults::default()).await.unwrap().created, Vec::<String>::new());
 }

@@ -170,7 +170,7 @@ async fn serve(ca: &CaPair, length: usize) -> (u16, Arc<Mutex<Sent>>, DropGuard)
 fn admin() -> EnvoyAdmin {
     let own_ports = OwnPorts::default();
     own_ports.set([SocketAddr::from(([0, 0, 0, 0], 1))]);
-    EnvoyAdmin { total: Duration::from_secs(60), ..EnvoyAdmin::new(Vec::new(), own_ports) }
+    EnvoyAdmin { total: Duration::from_mins(1), ..EnvoyAdmin::new(Vec::new(), own_ports) }
 }
 
 fn interface(n: u8, port: u16) -> AdminInterface {

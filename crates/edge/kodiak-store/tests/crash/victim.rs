@@ -71,6 +71,7 @@ fn acknowledge(write: &Write, written: &Written, at: usize) {
         Write::Put { key, spec, .. } => say(&format!("put {} {revision} {spec}", key.name)),
         Write::PutStatus { key, status, .. } => say(&format!("status {} {revision} {status}", key.name)),
         Write::Delete { key, .. } => say(&format!("delete {} {revision}", key.name)),
+        Write::Require { .. } | Write::RequireStatus { .. } => (), // it is no change
     }
 }
 
