@@ -9,6 +9,7 @@
 mod applied;
 mod desired;
 mod progress;
+mod relabelled;
 mod spiffe_id;
 mod tls;
 mod vouched;
@@ -18,6 +19,7 @@ pub use applied::{
 };
 pub use desired::{applied_provider, creates_trust, current, desired, expected, target};
 pub use progress::{Progress, RolloutStatus, Step, rollout_status};
+pub use relabelled::relabelled;
 pub use spiffe_id::{Identity, issuing, of_proxy, possible};
 pub use tls::{TlsPolicies, accepts, is_permissive};
 pub use vouched::{Acceptance, Claim, acceptance, may_claim};

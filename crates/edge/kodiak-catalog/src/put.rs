@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kodiak_model::{
-    Checked, Draft, FieldPath, Kind, Problems, ResourceKey, Scope, Shape, check,
+    Checked, Draft, FieldPath, Kind, Problems, ProxyKey, ResourceKey, Scope, Shape, check,
     check::{Meta, ValidSpec},
     kinds::dataplane::{self, Admission, Dataplane, DataplaneStatus},
     labels,
@@ -15,6 +15,7 @@ use serde_json::Value;
 use crate::{
     Catalog, Refusal, Stage, Target, identity_ca, initial, inline_secret, owner_of,
     references::{self, Rights},
+    relabel,
     rules::{self, LeftOut},
 };
 
@@ -126,9 +127,10 @@ impl Catalog {
         let (meta, spec, left_out) = self.read(target, body)?;
         let (checked, secrets, put) = self.prepare(snapshot, meta.with(spec, self.place()), left_out, rights)?;
         let old = snapshot.get(&key_of(&checked));
-        let mut writes = vec![write(&checked, old)];
+        let Authored { relabelled, status } = authored(&checked, snapshot, &Author::User);
+        let mut writes: Vec<Write> = relabelled.into_iter().chain([write(&checked, old)]).collect();
         writes.extend(secrets);
-        writes.extend(authored(&checked, snapshot, &Author::User));
+        writes.extend(status);
         Ok(Planned { put, transaction: Transaction(writes) })
     }
 
@@ -141,15 +143,17 @@ impl Catalog {
         author: &Author,
     ) -> Result<Put, Refusal> {
         let (checked, secrets, put) = self.prepare(snapshot, checked, left_out, rights)?;
-        let authored = authored(&checked, snapshot, author);
-        if !(put.changed || authored.is_some()) {
+        let Authored { relabelled, status } = authored(&checked, snapshot, author);
+        if !(put.changed || relabelled.is_some() || status.is_some()) {
             return Ok(put);
         }
         let companions = initial::companions(self, snapshot, &checked, put.created).await?;
-        let mut writes = vec![write(&checked, snapshot.get(&key_of(&checked)))];
+        // Labels are kept before they change.
+        let mut writes: Vec<Write> = relabelled.into_iter().collect();
+        writes.push(write(&checked, snapshot.get(&key_of(&checked))));
         writes.extend(secrets);
         writes.extend(companions);
-        writes.extend(authored);
+        writes.extend(status);
         self.commit(Transaction(writes), author).await.map_err(Refusal::from)?;
         Ok(put)
     }
@@ -216,22 +220,31 @@ fn owner(checked: &Checked, old: Option<&Record>) -> Option<ResourceKey> {
     kept.or_else(|| owner_of(checked.kind, &checked.mesh, &checked.name))
 }
 
-/// The write that makes the status of a Dataplane say what its author vouches for. Nothing where it says so already.
-fn authored(checked: &Checked, snapshot: &Snapshot, author: &Author) -> Option<Write> {
+/// Writes that come with that of a Dataplane.
+#[derive(Default)]
+struct Authored {
+    /// Of the step of the mesh, when the SPIFFE ID of the proxy changes.
+    relabelled: Option<Write>,
+    /// Makes its status say what its author vouches for. Nothing where it says so already.
+    status: Option<Write>,
+}
+
+fn authored(checked: &Checked, snapshot: &Snapshot, author: &Author) -> Authored {
     if checked.kind.name != dataplane::KIND.name {
-        return None;
+        return Authored::default();
     }
     let key = key_of(checked);
     let known = snapshot.world().get(&key);
     let old = known.map(|old| old.status::<DataplaneStatus>());
     let old = old.map(Arc::unwrap_or_clone).unwrap_or_default();
     let (admission, held) = match author {
-        Author::User => {
-            let admission = old.admission.as_ref();
-            (admission.map(|admission| after_write(admission, known, checked)), old.held)
-        }
+        Author::User => (after_write(&old, known, checked), old.held),
         // The Dataplane that the proxy provides says which inbounds serve.
         Author::Proxy(admission) => (Some(admission.clone()), Vec::new()),
+    };
+    let relabelled = match author {
+        Author::User => relabel::by_user(snapshot, checked, admission.clone()),
+        Author::Proxy(_) => relabel::anew(snapshot, &ProxyKey::new(&checked.mesh, &checked.name)),
     };
     let status = DataplaneStatus { admission, held, ..old };
     let status = serde_json::to_string(&status).expect("a status has text keys");
@@ -239,15 +252,17 @@ fn authored(checked: &Checked, snapshot: &Snapshot, author: &Author) -> Option<W
         Some(stored) => stored == status,
         None => status == "{}",
     };
-    (!same).then(|| Write::PutStatus { key, status: status.into(), expect: Expect::Any })
+    let status = (!same).then(|| Write::PutStatus { key, status: status.into(), expect: Expect::Any });
+    Authored { relabelled, status }
 }
 
 /// Admission of a Dataplane that a proxy registered, after a user wrote it.
-fn after_write(admission: &Admission, known: Option<&Arc<Resource>>, checked: &Checked) -> Admission {
+fn after_write(status: &DataplaneStatus, known: Option<&Arc<Resource>>, checked: &Checked) -> Option<Admission> {
     // Without a readable version nobody can say what the write changed.
-    let Some(old) = known.and_then(|known| known.proxy()) else { return admission.clone() };
+    let Some(old) = known.and_then(|known| known.proxy()) else { return status.admission.clone() };
     let dataplane = checked.typed::<Dataplane>().expect("a Dataplane was checked");
-    admission.after_write((&old.labels, &old.dataplane), (&checked.labels, &dataplane))
+    let admission = old.admission.as_deref()?;
+    Some(admission.after_write((&old.labels, &old.dataplane), (&checked.labels, &dataplane)))
 }
 
 /// Plugin kinds default to the mesh `default`; legacy kinds must name their mesh.

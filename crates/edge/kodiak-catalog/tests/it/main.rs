@@ -12,5 +12,6 @@ mod keys;
 mod mesh_services;
 mod policies;
 mod references;
+mod relabel;
 mod switching;
 mod written;

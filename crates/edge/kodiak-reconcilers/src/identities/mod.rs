@@ -195,7 +195,7 @@ fn unused_cas<'a>(
     desired: &DesiredIdentities,
 ) -> impl Iterator<Item = Write> + use<'a> {
     let current = world.get(&document::key(mesh, ROLLOUT)).and_then(|step| step.document::<Rollout>());
-    let target = Issuers { signer: None, identities: desired.identities.clone() };
+    let target = Issuers { identities: desired.identities.clone(), ..Issuers::default() };
     let steps = current.iter().flat_map(Rollout::all_issuers).chain([&target]);
     let identities = steps.flat_map(|issuers| &issuers.identities);
     let used: BTreeSet<String> = identities
