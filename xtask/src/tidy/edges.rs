@@ -98,6 +98,8 @@ const ALLOWED: &[(&str, Uses)] = &[
         Only(&[
             "kodiak-model",
             "kodiak-kinds",
+            "kodiak-identity",
+            "kodiak-rollout",
             "kodiak-rules",
             "kodiak-services",
             "kodiak-world",

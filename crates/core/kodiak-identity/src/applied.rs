@@ -1,6 +1,7 @@
 //! Certificates of proxies at a step of the rollout: issuers, and the SPIFFE IDs that clients expect.
 
 use std::{
+    borrow::Cow,
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -55,7 +56,8 @@ impl std::fmt::Display for NoSpiffeId {
 
 /// `None` for a proxy without a certificate.
 pub fn issuer_of<'a>(issuers: &'a Issuers, proxy: &Proxy) -> Option<Issuer<'a>> {
-    let identity = best_match(issuers, proxy).and_then(|(identity, provider)| {
+    let proxy = &*as_presented(issuers, proxy);
+    let identity = best_of(issuers, proxy).and_then(|(identity, provider)| {
         Some(Issuer::Identity { identity, provider, spiffe_id: spiffe_id(identity, proxy).ok()? })
     });
     identity.or_else(|| issuers.signer.as_ref().map(Issuer::Backend))
@@ -63,6 +65,19 @@ pub fn issuer_of<'a>(issuers: &'a Issuers, proxy: &Proxy) -> Option<Issuer<'a>> 
 
 /// The MeshIdentity that issues to a proxy: most labels, then first name. Those without a provider never issue.
 pub fn best_match<'a>(issuers: &'a Issuers, proxy: &Proxy) -> Option<(&'a Arc<AppliedIdentity>, &'a AppliedProvider)> {
+    best_of(issuers, &as_presented(issuers, proxy))
+}
+
+/// The proxy with the labels that its SPIFFE ID follows from, while a user's change of its labels is on the way.
+pub(crate) fn as_presented<'a>(issuers: &Issuers, proxy: &'a Proxy) -> Cow<'a, Proxy> {
+    match issuers.presented.get(&proxy.name) {
+        // Only labels that somebody vouched for are kept.
+        Some(labels) => Cow::Owned(Proxy { labels: labels.clone(), admission: None, ..proxy.clone() }),
+        None => Cow::Borrowed(proxy),
+    }
+}
+
+fn best_of<'a>(issuers: &'a Issuers, proxy: &Proxy) -> Option<(&'a Arc<AppliedIdentity>, &'a AppliedProvider)> {
     let issuing = issuers.identities.iter().filter_map(|identity| Some((identity, identity.provider.as_ref()?)));
     let rank = |(identity, _): &(&Arc<AppliedIdentity>, _)| (identity.selector.0.len(), Reverse(identity.name.clone()));
     issuing.filter(|(identity, _)| selects(identity, proxy)).max_by_key(rank)
@@ -100,8 +115,9 @@ impl ServerAccess {
 pub fn expected_ids(rollout: &Rollout, server: &Proxy) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     for issuers in rollout.all_issuers() {
+        let server = &*as_presented(issuers, server);
         let announced = issuers.identities.iter().filter(|each| each.provider.is_none() && selects(each, server));
-        let issuing = best_match(issuers, server).map(|(identity, _)| identity);
+        let issuing = best_of(issuers, server).map(|(identity, _)| identity);
         all.extend(announced.chain(issuing).filter_map(|identity| spiffe_id(identity, server).ok()));
     }
     all

@@ -15,6 +15,7 @@ mod applied;
 mod desired;
 mod presence;
 mod progress;
+mod relabelled;
 mod spiffe_id;
 mod status;
 mod tls;
@@ -26,6 +27,7 @@ pub use applied::{
 pub use desired::{applied_provider, creates_trust, current, desired, expected, target};
 pub use presence::{AbsenceLimits, Moment, disconnected};
 pub use progress::{Progress, Step};
+pub use relabelled::relabelled;
 pub use spiffe_id::{Identity, issuing, of_proxy, possible};
 pub use status::{RolloutStatus, rollout_status};
 pub use tls::{TlsPolicies, accepts, is_permissive};

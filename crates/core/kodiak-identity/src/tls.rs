@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn server_with_a_mesh_identity_is_strict_by_default() {
-        let backend = Issuers { signer: Some("ca".into()), identities: Vec::new() };
+        let backend = Issuers { signer: Some("ca".into()), ..Issuers::default() };
         let identity = AppliedIdentity {
             path: Some("/backend".into()),
             trust_domain: "default.local".into(),

@@ -14,6 +14,7 @@ use std::{
 };
 
 use kodiak_model::{
+    Labels,
     kinds::{
         dataplane::{Admission, TokenScope},
         mesh_service::Selector,
@@ -71,8 +72,7 @@ pub fn acceptance(rollout: &Rollout, selector: &Selector, member: &Proxy) -> Acc
     let Some(admission) = member.admission.as_deref() else {
         return Acceptance { is_endpoint: true, service_tags: names, spiffe_ids: expected, unvouched: Vec::new() };
     };
-    let unvouched: Vec<Claim> =
-        claims_of(selector).filter(|claim| !vouches_for(admission, member, claim)).collect();
+    let unvouched: Vec<Claim> = claims_of(selector).filter(|claim| !vouches_for(admission, member, claim)).collect();
     let scope = admission.scope();
     if unvouched.is_empty() || scope == TokenScope::AnyProxy {
         return Acceptance { is_endpoint: true, service_tags: names, spiffe_ids: expected, unvouched: Vec::new() };
@@ -147,6 +147,14 @@ fn names_workload(admission: &Admission, proxy: &Proxy, name: &str) -> bool {
 fn names_service(admission: &Admission, proxy: &Proxy, name: &str) -> bool {
     let mut services = proxy.dataplane.tag_sets().filter_map(|tags| tags.get(tags::SERVICE));
     admission.vouches_for_tag(tags::SERVICE) && services.any(|own| own == name)
+}
+
+/// Labels of a proxy that somebody vouches for, and the one that chooses between the default paths of SPIFFE IDs.
+pub(crate) fn vouched_labels(proxy: &Proxy) -> Labels {
+    let keys = proxy.labels.keys().cloned();
+    let free = unvouched_labels(proxy, keys.filter(|key| key != labels::ENV));
+    let vouched = proxy.labels.iter().filter(|(key, _)| !free.contains(*key));
+    vouched.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
 /// Labels with values that the control plane sets or verifies, whoever writes the Dataplane.

@@ -35,7 +35,7 @@ impl Rollout {
     }
 
     fn trusts_certificates_of(&self, other: &Self) -> bool {
-        let Issuers { signer, identities } = &other.issuers;
+        let Issuers { signer, identities, presented: _ } = &other.issuers;
         let trusts = |identity: &&AppliedIdentity| match &identity.provider {
             // The agent decides which CAs are trusted.
             None | Some(AppliedProvider::Spire { .. }) => true,

@@ -1,8 +1,8 @@
 //! Issuers of the certificates of proxies: a backend of the mesh, and MeshIdentities.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
-use kodiak_model::LabelSelector;
+use kodiak_model::{LabelSelector, Labels};
 use serde::{Deserialize, Serialize};
 
 use crate::AppliedBackend;
@@ -17,6 +17,10 @@ pub struct Issuers {
     /// By name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub identities: Vec<Arc<AppliedIdentity>>,
+    /// Labels from which the SPIFFE IDs of these proxies follow, by name, instead of those of their Dataplanes, which a
+    /// user has changed meanwhile. The target has none.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub presented: BTreeMap<Arc<str>, Arc<Labels>>,
 }
 
 /// A MeshIdentity as a step applies it. An edit of the resource is another one, so that certificates of both can be in use.
@@ -38,7 +42,7 @@ pub struct AppliedIdentity {
 /// Labels of the proxies that an identity selects.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Selector(pub std::collections::BTreeMap<String, String>);
+pub struct Selector(pub BTreeMap<String, String>);
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(tag = "type")]
@@ -78,6 +82,7 @@ impl Issuers {
 
     /// Whether a change to `other` neither alters which proxies have a certificate nor which SPIFFE IDs they have.
     pub(crate) fn is_same_to_clients(&self, other: &Self) -> bool {
-        self.signer.is_some() == other.signer.is_some() && self.identities == other.identities
+        let Self { signer, identities, presented } = self;
+        signer.is_some() == other.signer.is_some() && *identities == other.identities && *presented == other.presented
     }
 }

@@ -15,6 +15,7 @@
 //! | off | permissive | servers accept both, clients use mTLS, a MeshTLS may make servers strict |
 //! | strict | off | servers accept both, clients use plain text, servers accept plain text only |
 //! | CA A | CA B, also as new content of the same backend | all trust A and B, certificates of B, all trust B |
+//! | labels A of a proxy | labels B | clients expect the SPIFFE IDs by both, a certificate by B, clients expect B |
 //! | identity A | identity B | all trust the CAs of both, clients expect the SPIFFE IDs of both, certificates of B, clients expect B, all trust the CA of B |
 
 mod backend;
@@ -22,6 +23,7 @@ mod compatible;
 mod inbound;
 mod issuers;
 mod record;
+mod relabelled;
 #[cfg(test)]
 mod tests;
 mod waiting;
@@ -29,7 +31,7 @@ mod waiting;
 use std::{collections::BTreeMap, sync::Arc};
 
 use kodiak_model::{
-    InboundTls,
+    InboundTls, Labels,
     kinds::mesh::{Mesh, MtlsBackend, MtlsMode},
 };
 use serde::{Deserialize, Serialize};
@@ -133,7 +135,7 @@ impl Rollout {
         };
         let signer = enabled.map(applied);
         let backends = mesh.mtls.iter().filter(|_| enabled.is_some()).flat_map(|mtls| &mtls.backends);
-        let issuers = Issuers { signer, identities };
+        let issuers = Issuers { signer, identities, presented: BTreeMap::new() };
         let accept = match enabled.map(MtlsBackend::mode) {
             _ if issuers.is_empty() => InboundTls::Plaintext,
             Some(MtlsMode::Permissive) => InboundTls::Permissive,
@@ -163,7 +165,7 @@ impl Rollout {
     /// acknowledge.
     pub fn token(&self) -> String {
         let Self { accept, strict_allowed, call, issuers, other_issuers, trust, trust_domains, repeat } = self;
-        let Issuers { signer, identities } = issuers;
+        let Issuers { signer, identities, presented } = issuers;
         let mut words = Vec::new();
         if signer.is_some() || !issuers.is_empty() {
             let accept = match accept {
@@ -182,9 +184,11 @@ impl Rollout {
         if !identities.is_empty() {
             words.push(format!("identities={}", names(identities)));
         }
-        if let Some(Issuers { signer, identities }) = other_issuers {
+        words.extend(relabelled("presented", presented));
+        if let Some(Issuers { signer, identities, presented }) = other_issuers {
             let signer = signer.as_ref().map(|signer| format!("{signer}+")).unwrap_or_default();
             words.push(format!("expected={signer}{}", names(identities)));
+            words.extend(relabelled("expected-of", presented));
         }
         let domains = trust_domains.iter().map(|(domain, cas)| format!("{domain}@{:08x}", short_hash(cas)));
         let domains: Vec<String> = domains.collect();
@@ -340,6 +344,11 @@ impl Rollout {
 fn names(identities: &[Arc<AppliedIdentity>]) -> String {
     let named = identities.iter().map(|identity| format!("{}@{:08x}", identity.name, identity.short_hash()));
     named.collect::<Vec<_>>().join(",")
+}
+
+/// Number of proxies with labels of their own, with a hash: `presented=2@0f3a1b2c`.
+fn relabelled(word: &str, presented: &BTreeMap<Arc<str>, Arc<Labels>>) -> Option<String> {
+    (!presented.is_empty()).then(|| format!("{word}={}@{:08x}", presented.len(), short_hash(presented)))
 }
 
 impl AppliedIdentity {

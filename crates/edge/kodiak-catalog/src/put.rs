@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kodiak_model::{
-    Checked, Draft, FieldPath, Kind, Problems, ResourceKey, Scope, Shape, check,
+    Checked, Draft, FieldPath, Kind, Problems, ProxyKey, ResourceKey, Scope, Shape, check,
     check::{Meta, ValidSpec},
     kinds::dataplane::{self, Admission, Dataplane, DataplaneStatus},
     labels,
@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::{
     Catalog, Refusal, Stage, Target, identity_ca, initial, inline_secret, owner_of,
     references::{self, Rights},
-    require_mesh,
+    relabel, require_mesh,
     rules::{self, LeftOut},
 };
 
@@ -118,9 +118,10 @@ impl Catalog {
         require_mesh(snapshot, target.kind, target.mesh)?;
         let (meta, spec, left_out) = self.read(target, body)?;
         let (checked, secrets, put) = self.prepare(snapshot, meta.with(spec, self.place()), left_out, rights)?;
-        let mut writes = vec![write(&checked, snapshot)];
+        let Authored { relabelled, status } = authored(&checked, snapshot, &Author::User);
+        let mut writes: Vec<Write> = relabelled.into_iter().chain([write(&checked, snapshot)]).collect();
         writes.extend(secrets);
-        writes.extend(authored(&checked, snapshot, &Author::User));
+        writes.extend(status);
         Ok((put, Transaction(writes)))
     }
 
@@ -150,20 +151,21 @@ impl Catalog {
     ) -> Result<(Put, Transaction), Refusal> {
         let (checked, secrets, put) = self.prepare(snapshot, checked, left_out, rights)?;
         rules::check_combinations(snapshot, &checked)?;
-        let authored = authored(&checked, snapshot, author);
-        if !(put.changed || authored.is_some()) {
+        let Authored { relabelled, status } = authored(&checked, snapshot, author);
+        if !(put.changed || relabelled.is_some() || status.is_some()) {
             return Ok((put, Transaction::default()));
         }
         let companions = initial::companions(self, snapshot, &checked, put.created).await?;
-        let mut writes = vec![write(&checked, snapshot)];
-        if checked.kind.name == dataplane::KIND.name && authored.is_none() {
+        // Labels are kept before they change.
+        let mut writes: Vec<Write> = relabelled.into_iter().chain([write(&checked, snapshot)]).collect();
+        if checked.kind.name == dataplane::KIND.name && status.is_none() {
             // Nobody else has become its author.
             let key = key_of(&checked);
             writes.push(Write::RequireStatus { expect: snapshot.expect_status(&key), key });
         }
         writes.extend(secrets);
         writes.extend(companions);
-        writes.extend(authored);
+        writes.extend(status);
         Ok((put, Transaction(writes)))
     }
 
@@ -222,22 +224,31 @@ fn owner(checked: &Checked, snapshot: &Snapshot) -> Option<ResourceKey> {
     kept.or_else(|| owner_of(checked.kind, &checked.mesh, &checked.name))
 }
 
-/// The write that makes the status of a Dataplane say what its author vouches for. Nothing where it says so already.
-fn authored(checked: &Checked, snapshot: &Snapshot, author: &Author) -> Option<Write> {
+/// Writes that come with that of a Dataplane.
+#[derive(Default)]
+struct Authored {
+    /// Of the step of the mesh, when the SPIFFE ID of the proxy changes.
+    relabelled: Option<Write>,
+    /// Makes its status say what its author vouches for. Nothing where it says so already.
+    status: Option<Write>,
+}
+
+fn authored(checked: &Checked, snapshot: &Snapshot, author: &Author) -> Authored {
     if checked.kind.name != dataplane::KIND.name {
-        return None;
+        return Authored::default();
     }
     let key = key_of(checked);
     let known = snapshot.world().get(&key);
     let old = known.map(|old| old.status::<DataplaneStatus>());
     let old = old.map(Arc::unwrap_or_clone).unwrap_or_default();
     let (admission, held) = match author {
-        Author::User => {
-            let admission = old.admission.as_ref();
-            (admission.map(|admission| after_write(admission, known, checked)), old.held)
-        }
+        Author::User => (after_write(&old, known, checked), old.held),
         // The Dataplane that the proxy provides says which inbounds serve.
         Author::Proxy(admission) => (Some(admission.clone()), Vec::new()),
+    };
+    let relabelled = match author {
+        Author::User => relabel::by_user(snapshot, checked, admission.clone()),
+        Author::Proxy(_) => relabel::anew(snapshot, &ProxyKey::new(&checked.mesh, &checked.name)),
     };
     let status = DataplaneStatus { admission, held, ..old };
     let status = serde_json::to_string(&status).expect("a status has text keys");
@@ -245,15 +256,17 @@ fn authored(checked: &Checked, snapshot: &Snapshot, author: &Author) -> Option<W
         Some(stored) => stored == status,
         None => status == "{}",
     };
-    (!same).then(|| Write::PutStatus { expect: snapshot.expect_status(&key), key, status: status.into() })
+    let status = (!same).then(|| Write::PutStatus { expect: snapshot.expect_status(&key), key, status: status.into() });
+    Authored { relabelled, status }
 }
 
 /// Admission of a Dataplane that a proxy registered, after a user wrote it.
-fn after_write(admission: &Admission, known: Option<&Arc<Resource>>, checked: &Checked) -> Admission {
+fn after_write(status: &DataplaneStatus, known: Option<&Arc<Resource>>, checked: &Checked) -> Option<Admission> {
     // Without a readable version nobody can say what the write changed.
-    let Some(old) = known.and_then(|known| known.proxy()) else { return admission.clone() };
+    let Some(old) = known.and_then(|known| known.proxy()) else { return status.admission.clone() };
     let dataplane = checked.typed::<Dataplane>().expect("a Dataplane was checked");
-    admission.after_write((&old.labels, &old.dataplane), (&checked.labels, &dataplane))
+    let admission = old.admission.as_deref()?;
+    Some(admission.after_write((&old.labels, &old.dataplane), (&checked.labels, &dataplane)))
 }
 
 /// Plugin kinds default to the mesh `default`; legacy kinds must name their mesh.

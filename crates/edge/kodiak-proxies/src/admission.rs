@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kodiak_ads::{Closing, Credential, Hello, Session};
-use kodiak_catalog::{Author, Refusal};
+use kodiak_catalog::{Author, Refusal, kept_labels};
 use kodiak_envoy::{envoy::config::core::v3::Node, google::protobuf::value::Kind};
 use kodiak_listen::{LogThrottle, printable};
 use kodiak_model::{ProxyKey, subscription::Subscription};
@@ -17,7 +17,7 @@ use uuid::Uuid;
 use crate::{
     Registry,
     credential::{self, VerifiedToken},
-    dataplane::{self, ProvidedDataplane},
+    dataplane::{self, EffectiveDataplane, ProvidedDataplane},
     insights::{self, Observation},
     readiness::Registration,
     sessions::{Push, Reporter, Rollout, Stream, TypeStatus},
@@ -143,7 +143,18 @@ impl Registry {
                 key.node_id()
             ))
         })?;
-        proof.check(key, &known).map_err(denied)
+        proof.check(key, &known).map_err(denied)?;
+        // Its certificate may follow from labels that a user has changed.
+        for labels in kept_labels(&snapshot, key) {
+            let before = EffectiveDataplane { labels: (*labels).clone(), spec: known.spec.clone() };
+            proof.check(key, &before).map_err(|reason| {
+                let reason = format!(
+                    "{reason}; the token must be valid for the labels before, too, until the mesh has acknowledged the change of the SPIFFE ID: connect again"
+                );
+                closing(Closing::UNAVAILABLE, reason)
+            })?;
+        }
+        Ok(())
     }
 
     fn check_provided(

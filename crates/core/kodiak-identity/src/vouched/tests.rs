@@ -23,7 +23,8 @@ fn token(tags: &[&str], labels: &[&str], name: bool) -> Option<Admission> {
 fn proxy(admission: Option<Admission>) -> Proxy {
     let tags = json!({ SERVICE: "web", "version": "v1" });
     let dataplane = json!({ "networking": { "address": "10.0.0.1", "inbound": [{ "port": 80, "tags": tags }] } });
-    let labels = [("app", "payments"), (WORKLOAD, "web"), ("kuma.io/mesh", "default"), ("kuma.io/proxy-type", "sidecar")];
+    let labels =
+        [("app", "payments"), (WORKLOAD, "web"), ("kuma.io/mesh", "default"), ("kuma.io/proxy-type", "sidecar")];
     Proxy {
         mesh: "default".into(),
         name: "web-1".into(),
@@ -50,18 +51,12 @@ fn mesh_identity(is_issuing: bool) -> Arc<AppliedIdentity> {
 /// No mTLS, the mesh CA, a MeshIdentity, both while the mesh moves from one to the other, and the mesh CA beside a MeshIdentity
 /// without a provider.
 fn rollouts() -> [Rollout; 5] {
-    let backend = Issuers { signer: Some("ca".into()), identities: Vec::new() };
-    let identity = Issuers { signer: None, identities: vec![mesh_identity(true)] };
+    let backend = Issuers { signer: Some("ca".into()), ..Issuers::default() };
+    let identity = Issuers { identities: vec![mesh_identity(true)], ..Issuers::default() };
     let announced = Issuers { identities: vec![mesh_identity(false)], ..backend.clone() };
     let both = Some(Issuers { identities: identity.identities.clone(), ..backend.clone() });
     let of = |issuers: Issuers, other_issuers| Rollout { issuers, other_issuers, call: true, ..Rollout::default() };
-    [
-        Rollout::default(),
-        of(backend.clone(), None),
-        of(identity, None),
-        of(backend, both),
-        of(announced, None),
-    ]
+    [Rollout::default(), of(backend.clone(), None), of(identity, None), of(backend, both), of(announced, None)]
 }
 
 /// `E` for an endpoint, `T` if callers accept the certificate of the mesh CA, `S` that of the MeshIdentity; `-` for none, and
@@ -226,7 +221,8 @@ fn spiffe_id_is_accepted_only_if_every_key_is_vouched_for() {
                 let is_bound = |claim: &Claim| match claim {
                     Claim::Name(_) => admission.name,
                     Claim::Tag(key, _) => {
-                        admission.tags.contains(key) || key == "kuma.io/zone"
+                        admission.tags.contains(key)
+                            || key == "kuma.io/zone"
                             || key == SERVICE && admission.labels.contains(WORKLOAD)
                     }
                     Claim::Label(key, _) => {

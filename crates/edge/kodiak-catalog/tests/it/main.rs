@@ -14,5 +14,6 @@ mod mesh_trusts;
 mod planner;
 mod policies;
 mod references;
+mod relabel;
 mod switching;
 mod written;

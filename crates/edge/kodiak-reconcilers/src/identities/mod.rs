@@ -232,7 +232,7 @@ fn unused_cas<'a>(
     desired: &DesiredIdentities,
     record: Option<&RolloutRecord>,
 ) -> impl Iterator<Item = Write> + use<'a> {
-    let target = Issuers { signer: None, identities: desired.identities.clone() };
+    let target = Issuers { identities: desired.identities.clone(), ..Issuers::default() };
     let steps: Vec<&Rollout> = record.into_iter().flat_map(RolloutRecord::steps).collect();
     let issuers: Vec<&Issuers> = steps.iter().flat_map(|step| step.all_issuers()).chain([&target]).collect();
     let identities = issuers.iter().flat_map(|issuers| &issuers.identities);

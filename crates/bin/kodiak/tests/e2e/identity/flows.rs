@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use super::{Bed, LEGACY, announced, generated, leaves, own_ca};
-use crate::harness::{Load, MESH, Mtls, eventually, expect};
+use super::{Bed, LEGACY, announced, generated, leaves, own_ca, spiffe_ids};
+use crate::harness::{Load, MESH, Mtls, eventually, expect, path};
 
 fn mesh_ca() -> Mtls {
     Mtls::Strict(vec![Mtls::builtin("ca-1")])
@@ -189,4 +189,46 @@ async fn identity_alone_turns_mutual_tls_on_and_off() {
     })
     .await;
     end("without a backend", load).await;
+}
+
+/// A user changes the labels that SPIFFE IDs follow from, and again while the first change is on the way.
+#[tokio::test(flavor = "multi_thread")]
+async fn changed_labels_move_servers_and_clients_in_order() {
+    let Some(bed) = Bed::start(mesh_ca()).await else { return };
+    bed.identity("identity", &generated("labels.local")).await;
+    bed.until_issued("labels.local").await;
+    let load = bed.load();
+    load.go_on(30).await;
+    let relabel = async |workload: &str| {
+        let path = path("Dataplane", "api");
+        let mut dataplane = bed.mesh.control_plane.get(&path).await.json();
+        dataplane["labels"]["kuma.io/workload"] = json!(workload);
+        bed.mesh.control_plane.put(&path, &dataplane).await;
+    };
+    let until_presented = async |workload: &str| {
+        let id = format!("spiffe://labels.local/workload/{workload}");
+        eventually(&format!("api presents {id}"), async || {
+            let ids = spiffe_ids(&bed.api).await?;
+            expect(ids == BTreeSet::from([id.clone()]), ids)
+        })
+        .await;
+        bed.until_settled().await;
+    };
+    relabel("backend").await;
+    until_presented("backend").await;
+    relabel("storage").await;
+    relabel("orders").await;
+    until_presented("orders").await;
+    for number in 0..5 {
+        relabel(&format!("orders-{number}")).await;
+        load.go_on(10).await;
+    }
+    until_presented("orders-4").await;
+    eventually("nobody expects the SPIFFE IDs before", async || {
+        let service = bed.mesh.mesh_service("api").await.unwrap_or_default();
+        let identities = service["spec"]["identities"].to_string();
+        expect(identities.contains("workload/orders-4") && !identities.contains("workload/orders-3"), service)
+    })
+    .await;
+    end("changed labels", load).await;
 }

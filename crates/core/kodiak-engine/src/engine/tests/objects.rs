@@ -107,7 +107,7 @@ fn workload_token_takes_over_no_service() {
         provider: Some(AppliedProvider::Bundled { ca: "ca".into(), seconds: 60 }),
         ..AppliedIdentity::default()
     };
-    let issuers = Issuers { signer: Some("ca".into()), identities: vec![Arc::new(identity)] };
+    let issuers = Issuers { signer: Some("ca".into()), identities: vec![Arc::new(identity)], ..Issuers::default() };
     world.rollout(Some(Rollout { issuers, call: true, trust: vec!["ca".into()], ..Rollout::default() }));
     world.redirected("all", &[]);
     let mut service = mesh_service("payments", 8080);

@@ -133,10 +133,8 @@ impl Admission {
             before.get(key).is_none_or(|before| before.is_disjoint(values) || self.written.tags.contains(key))
         };
         let written_tags = after.iter().filter(|(key, values)| is_replaced(key, values)).map(|(key, _)| *key);
-        let written = WrittenKeys {
-            tags: written_tags.map(str::to_owned).collect(),
-            labels: written_labels.cloned().collect(),
-        };
+        let written =
+            WrittenKeys { tags: written_tags.map(str::to_owned).collect(), labels: written_labels.cloned().collect() };
         Self { written, ..self.clone() }
     }
 }

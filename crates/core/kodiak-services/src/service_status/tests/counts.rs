@@ -110,7 +110,7 @@ fn identities_are_tags_of_all_inbounds_and_spiffe_ids_of_mesh_identities() {
     let tag = |value: &str| json!({ "type": "ServiceTag", "value": value });
     assert_eq!(identities(&kept), json!([tag("admin"), tag("shop"), tag("web")]));
     let identity = AppliedIdentity { name: "all".into(), trust_domain: "demo".into(), ..AppliedIdentity::default() };
-    let issuers = Issuers { signer: None, identities: vec![identity.into()] };
+    let issuers = Issuers { identities: vec![identity.into()], ..Issuers::default() };
     let rollout = Rollout { other_issuers: Some(issuers), ..Rollout::default() };
     kept.mesh_at(MeshServicesMode::Exclusive, true, rollout);
     kept.settle();

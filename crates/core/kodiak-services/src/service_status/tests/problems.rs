@@ -99,7 +99,7 @@ fn members_without_a_certificate_are_named_where_the_mesh_refuses_plain_text() {
         provider: Some(AppliedProvider::Bundled { ca: "ca".into(), seconds: 60 }),
         ..AppliedIdentity::default()
     };
-    let issuers = Issuers { signer: None, identities: vec![identity.into()] };
+    let issuers = Issuers { identities: vec![identity.into()], ..Issuers::default() };
     let at = |accept| Rollout { accept, call: true, issuers: issuers.clone(), ..Rollout::default() };
     kept.mesh_at(MeshServicesMode::Exclusive, true, at(InboundTls::Permissive));
     kept.settle();

@@ -86,7 +86,7 @@ fn workload_token_takes_over_no_service() {
         provider: Some(AppliedProvider::Bundled { ca: "ca".into(), seconds: 60 }),
         ..AppliedIdentity::default()
     };
-    let issuers = Issuers { signer: None, identities: vec![Arc::new(identity)] };
+    let issuers = Issuers { identities: vec![Arc::new(identity)], ..Issuers::default() };
     let mut kept = payments();
     let rollout = Rollout { issuers, call: true, ..Rollout::default() };
     kept.mesh_at(MeshServicesMode::Exclusive, true, rollout);
