@@ -21,7 +21,7 @@ mod server_verifier;
 mod tests;
 mod tls;
 
-pub use ca_check::{CaFault, CaProblem, PairFault, check_ca_pair};
+pub use ca_check::{CaFault, CaProblem, PairFault, check_ca_pair, is_mismatch};
 pub use certificate::{
     CaKeyType, CertificateUse, KeyPair, RootCaParams, SelfSignedParams, ServerCertParams, TEN_YEARS, root_ca,
     self_signed, self_signed_server,
