@@ -119,6 +119,7 @@ const ALLOWED: &[(&str, Uses)] = &[
         "kodiak-ca",
         Only(&[
             "kodiak-model",
+            "kodiak-rollout",
             "kodiak-engine",
             "kodiak-xds",
             "kodiak-xds-stream",

@@ -251,6 +251,14 @@ impl Identities for Cas {
         Err("the mesh of the bench has no MeshExternalServices".to_owned())
     }
 
+    fn client_pair(
+        &self,
+        _: &kodiak_model::Kri,
+        pair: kodiak_engine::ClientPair,
+    ) -> Result<kodiak_engine::ClientPair, String> {
+        Ok(pair)
+    }
+
     fn admin(&self, _: &ProxyKey) -> Option<Arc<AdminCertificate>> {
         None
     }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use kodiak_engine::{Engine, EngineChange, EngineSettings, Identities, Leaf, LeafRequest, Outcome};
+use kodiak_engine::{ClientPair, Engine, EngineChange, EngineSettings, Identities, Leaf, LeafRequest, Outcome};
 use kodiak_model::{ProxyKey, ResourceKey, kinds::mesh_external_service::Source};
 use kodiak_reconcilers::quarantine::{Built, Entry, Panicked, Quarantine, build, caught};
 use kodiak_xds::input::AdminCertificate;
@@ -158,6 +158,10 @@ impl Identities for GuardedIdentities<'_> {
 
     fn source(&self, mesh: &str, source: &Source) -> Result<Arc<str>, String> {
         self.guard(|identities| identities.source(mesh, source))
+    }
+
+    fn client_pair(&self, service: &kodiak_model::Kri, pair: ClientPair) -> Result<ClientPair, String> {
+        self.guard(|identities| identities.client_pair(service, pair))
     }
 
     fn admin(&self, proxy: &ProxyKey) -> Option<Arc<AdminCertificate>> {

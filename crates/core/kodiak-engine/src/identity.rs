@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kodiak_model::{ProxyKey, kinds::mesh_external_service::Source};
+use kodiak_model::{Kri, ProxyKey, kinds::mesh_external_service::Source};
 use kodiak_rollout::AppliedBackend;
 use kodiak_xds::input::{AdminCertificate, Identity};
 use kodiak_xds_stream::Version;
 
 /// SAN of the client certificate with which a control plane authenticates to the admin listener of a proxy.
 pub const ADMIN_CLIENT_NAME: &str = "kuma-cp";
+
+/// Client certificate and private key, as PEM.
+pub type ClientPair = (Arc<str>, Arc<str>);
 
 /// Issues certificates. Equal requests return the same certificate until it is due for renewal.
 pub trait Identities {
@@ -21,6 +24,10 @@ pub trait Identities {
 
     /// Content of a data source of a MeshExternalService: a Secret of the mesh, or inline text.
     fn source(&self, mesh: &str, source: &Source) -> Result<Arc<str>, String>;
+
+    /// Client certificate and private key (PEM) for a MeshExternalService: this pair, or the last one that matched while they
+    /// do not belong together.
+    fn client_pair(&self, service: &Kri, pair: ClientPair) -> Result<ClientPair, String>;
 
     /// Server certificate of the admin listener of a proxy. `None`: the proxy has no such listener.
     fn admin(&self, proxy: &ProxyKey) -> Option<Arc<AdminCertificate>>;

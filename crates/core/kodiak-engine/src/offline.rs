@@ -207,6 +207,10 @@ impl Identities for Placeholders {
         Ok([block("CERTIFICATE"), block("PRIVATE KEY")].concat().into())
     }
 
+    fn client_pair(&self, _: &kodiak_model::Kri, pair: crate::ClientPair) -> Result<crate::ClientPair, String> {
+        Ok(pair)
+    }
+
     fn admin(&self, _: &ProxyKey) -> Option<Arc<AdminCertificate>> {
         Some(Arc::new(AdminCertificate {
             certificate: PLACEHOLDER.to_owned(),

@@ -178,11 +178,16 @@ fn targets() -> Vec<Rollout> {
         targets.push(with_identities("a", "STRICT", &["a"], &desired(&set)));
         targets.push(with_identities("", "STRICT", &[], &desired(&set)));
     }
-    targets.push(with_identities("a", "PERMISSIVE", &["a"], &desired(&[old.clone()])));
+    targets.push(with_identities("a", "PERMISSIVE", &["a"], &desired(std::slice::from_ref(&old))));
     // New content of the CA of one backend, alone and beside a MeshIdentity.
     for content in ["1", "2"] {
         targets.push(with_identities("p", "STRICT", &["p"], &with_content("p", content, desired(&[]))));
-        targets.push(with_identities("p", "STRICT", &["p"], &with_content("p", content, desired(&[old.clone()]))));
+        targets.push(with_identities(
+            "p",
+            "STRICT",
+            &["p"],
+            &with_content("p", content, desired(std::slice::from_ref(&old))),
+        ));
     }
     targets
 }

@@ -90,6 +90,7 @@ pub(crate) fn leaf(
     if made.leaves.clean(snapshot, now) {
         made.mesh_cas.forget_missing(snapshot);
         made.identity_cas.forget_missing(snapshot);
+        made.client_pairs.forget_missing(snapshot);
     }
     let cached = Cached { issuer, incarnation, epoch: period.epoch, leaf: leaf.clone() };
     made.leaves.leaves.insert(request.clone(), cached);

@@ -8,6 +8,7 @@
 //! **Invariant:** the private key of a CA does not leave: roots are certificates alone, and nothing here prints a key.
 
 mod admin;
+mod client_pairs;
 mod expiry;
 mod hash;
 mod identity_issuer;
@@ -23,8 +24,8 @@ use std::{
 
 use jiff::Timestamp;
 use kodiak_catalog::FileSources;
-use kodiak_engine::{Identities, Leaf, LeafRequest};
-use kodiak_model::{ProxyKey, kinds::mesh_external_service::Source};
+use kodiak_engine::{ClientPair, Identities, Leaf, LeafRequest};
+use kodiak_model::{Kri, ProxyKey, kinds::mesh_external_service::Source};
 use kodiak_rollout::AppliedBackend;
 use kodiak_store::Store;
 use kodiak_xds::input::AdminCertificate;
@@ -51,6 +52,7 @@ struct Made {
     identity_cas: identity_issuer::Cache,
     leaves: leaves::Cache,
     admin: admin::Cache,
+    client_pairs: client_pairs::Cache,
 }
 
 impl MeshCas {
@@ -94,6 +96,10 @@ impl Identities for MeshCas {
 
     fn source(&self, mesh: &str, source: &Source) -> Result<Arc<str>, String> {
         kodiak_catalog::external_source(&self.store.snapshot(), mesh, source)
+    }
+
+    fn client_pair(&self, service: &Kri, pair: ClientPair) -> Result<ClientPair, String> {
+        self.made().client_pairs.matching(service, pair)
     }
 
     fn admin(&self, proxy: &ProxyKey) -> Option<Arc<AdminCertificate>> {

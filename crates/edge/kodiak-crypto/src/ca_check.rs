@@ -162,6 +162,14 @@ fn check_certificate(
     }
 }
 
+/// Whether a private key and the first of these certificates are known not to belong together. What cannot be read, such as
+/// a key of an unsupported type, is not known.
+pub fn is_mismatch(cert_pem: &[u8], key_pem: &[u8]) -> bool {
+    let Ok(chain) = pem::certificates(cert_pem) else { return false };
+    let (Some(first), Ok(spki)) = (chain.first(), public_half(key_pem)) else { return false };
+    X509Certificate::from_der(first).is_ok_and(|(_, certificate)| spki != certificate.tbs_certificate.subject_pki.raw)
+}
+
 /// The `SubjectPublicKeyInfo` that a certificate of this key must have.
 fn public_half(key_pem: &[u8]) -> Result<Vec<u8>, PairFault> {
     let key = pem::private_key(key_pem).map_err(|error| key_fault(&error))?;

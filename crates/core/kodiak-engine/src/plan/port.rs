@@ -12,8 +12,8 @@ use kodiak_world::destination::{Behind, Destination, DestinationPort};
 use kodiak_xds::{
     external,
     input::{
-        Callee, Carried, DnsRecord, ExternalCluster, ExternalEndpoint, HostHeader, OutboundCluster, OutboundListener,
-        Peer, UpstreamProtocol,
+        Callee, Carried, DnsRecord, ExternalCluster, ExternalEndpoint, ExternalTls, HostHeader, OutboundCluster,
+        OutboundListener, Peer, UpstreamProtocol,
     },
     names::{self, Naming},
 };
@@ -110,9 +110,10 @@ pub(super) fn cluster(key: &ClassKey, rules: &Rules, from: Sources<'_>, port_tar
                 let mut read = |source: &_| from.identities.source(&mesh, source);
                 external::tls(tls, spec.endpoints.as_deref().unwrap_or_default(), key.system_ca.as_deref(), &mut read)
             });
+            let tls = tls.transpose().and_then(|tls| matching(from, &port_target.object, tls.flatten()));
             // Without the TLS that is configured, no endpoint may be called.
-            let (endpoints, tls) = match tls.transpose() {
-                Ok(tls) => (spec.endpoints.as_deref().unwrap_or_default(), tls.flatten().map(Arc::new)),
+            let (endpoints, tls) = match tls {
+                Ok(tls) => (spec.endpoints.as_deref().unwrap_or_default(), tls),
                 Err(_) => (&[][..], None),
             };
             let endpoints = endpoints.iter().map(|endpoint| ExternalEndpoint {
@@ -153,6 +154,15 @@ pub(super) fn cluster(key: &ClassKey, rules: &Rules, from: Sources<'_>, port_tar
         assignment,
         validation: validation.flatten(),
     }
+}
+
+/// The settings with a client certificate that belongs to its key.
+fn matching(from: Sources<'_>, service: &Kri, tls: Option<ExternalTls>) -> Result<Option<Arc<ExternalTls>>, String> {
+    let Some(mut tls) = tls else { return Ok(None) };
+    if let Some(pair) = tls.client.take() {
+        tls.client = Some(from.identities.client_pair(service, pair)?);
+    }
+    Ok(Some(Arc::new(tls)))
 }
 
 /// Endpoints of resources in the local zone always come first.

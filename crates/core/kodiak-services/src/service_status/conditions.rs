@@ -54,10 +54,7 @@ pub(super) fn report_name(name: &str, unselected: &[Arc<str>], conditions: &mut 
 
 /// TLS settings of a MeshExternalService that cannot be configured.
 pub(super) fn report_tls(fault: Option<&str>, conditions: &mut Vec<Condition>) {
-    let problem = fault.map(|fault| {
-        let message = format!("{fault}. Proxies have no endpoints of this service until this is corrected.");
-        ("TlsSettingsInvalid", message)
-    });
+    let problem = fault.map(|fault| ("TlsSettingsInvalid", fault.to_owned()));
     report(conditions, TLS, problem);
 }
 

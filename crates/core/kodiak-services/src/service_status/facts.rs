@@ -100,7 +100,7 @@ pub enum Content {
         status: MeshServiceStatus,
     },
     External {
-        /// Why proxies cannot call it: its TLS settings cannot be configured.
+        /// Why its TLS settings cannot be configured, and what proxies do meanwhile.
         fault: Option<String>,
         status: MeshExternalServiceStatus,
     },

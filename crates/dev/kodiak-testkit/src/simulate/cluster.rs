@@ -20,7 +20,7 @@ const SOCKET_MATCH: &str = "envoy.transport_socket_match";
 const HTTP_OPTIONS: &str = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
 
 pub(super) struct Clusters {
-    clusters: BTreeMap<String, Cluster>,
+    by_name: BTreeMap<String, Cluster>,
     assignments: BTreeMap<String, ClusterLoadAssignment>,
     secrets: Secrets,
 }
@@ -28,7 +28,7 @@ pub(super) struct Clusters {
 impl Clusters {
     pub(super) fn new(clusters: Vec<Cluster>, assignments: Vec<ClusterLoadAssignment>) -> Self {
         Self {
-            clusters: clusters.into_iter().map(|cluster| (cluster.name.clone(), cluster)).collect(),
+            by_name: clusters.into_iter().map(|cluster| (cluster.name.clone(), cluster)).collect(),
             assignments: assignments.into_iter().map(|one| (one.cluster_name.clone(), one)).collect(),
             secrets: Secrets::default(),
         }
@@ -45,7 +45,7 @@ impl Clusters {
         to: Destination<'_>,
         subset: Option<&Metadata>,
     ) -> Result<Vec<Endpoint>, Refusal> {
-        let cluster = self.clusters.get(name).ok_or_else(|| Refusal::NoCluster(name.to_owned()))?;
+        let cluster = self.by_name.get(name).ok_or_else(|| Refusal::NoCluster(name.to_owned()))?;
         let by_subset = cluster.lb_subset_config.is_some() && subset.is_some();
         refuse_if(by_subset, &format!("subsets of cluster {name}"))?;
         refuse_if(cluster.transport_socket_matcher.is_some(), "the matcher of transport sockets")?;

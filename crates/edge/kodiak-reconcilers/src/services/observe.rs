@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use jiff::Timestamp;
 use kodiak_catalog::external_source;
+use kodiak_crypto::is_mismatch;
 use kodiak_model::{
     ResourceKey,
     kinds::{
@@ -191,7 +192,15 @@ fn workload(resource: &Resource) -> StoredWorkload {
 fn tls_fault(spec: &MeshExternalService, mesh: &str, snapshot: &Snapshot) -> Option<String> {
     let endpoints = spec.endpoints.as_deref().unwrap_or_default();
     let mut read = |source: &_| external_source(snapshot, mesh, source);
-    tls(spec.tls.as_ref()?, endpoints, Some(SYSTEM_CA), &mut read).err()
+    match tls(spec.tls.as_ref()?, endpoints, Some(SYSTEM_CA), &mut read) {
+        Err(error) => Some(format!("{error}. Proxies have no endpoints of this service until this is corrected.")),
+        Ok(configured) => {
+            let (certificate, key) = configured?.client?;
+            let text = "spec.tls.verification.clientKey does not belong to clientCert. Proxies use the pair that matched \
+                        last, or have no endpoints of this service if there was none, until this is corrected.";
+            is_mismatch(certificate.as_bytes(), key.as_bytes()).then(|| text.to_owned())
+        }
+    }
 }
 
 fn status_of<T: Clone + Default + Send + Sync + 'static>(resource: &Resource) -> T {

@@ -8,7 +8,7 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 use kodiak_model::{
-    Labels, ProxyKey, ResourceKey,
+    Kri, Labels, ProxyKey, ResourceKey,
     kinds::{dataplane::BackendKind, mesh_external_service::Source},
     policy::Body,
 };
@@ -29,7 +29,7 @@ use kodiak_xds::{
 use kodiak_xds_stream::{Snapshot, Version};
 use serde_json::{Value, json};
 
-use crate::{Engine, EngineChange, EngineSettings, Identities, Leaf, LeafRequest, Outcome};
+use crate::{ClientPair, Engine, EngineChange, EngineSettings, Identities, Leaf, LeafRequest, Outcome};
 
 pub(super) const MESH: &str = "default";
 /// Half of the lifetime of a certificate.
@@ -395,6 +395,10 @@ impl Identities for Fake {
 
     fn source(&self, mesh: &str, source: &Source) -> Result<Arc<str>, String> {
         Ok(format!("-----BEGIN CERTIFICATE-----\n{mesh} {source:?}\n-----END CERTIFICATE-----\n").into())
+    }
+
+    fn client_pair(&self, _: &Kri, pair: ClientPair) -> Result<ClientPair, String> {
+        Ok(pair)
     }
 
     fn admin(&self, _: &ProxyKey) -> Option<Arc<AdminCertificate>> {
