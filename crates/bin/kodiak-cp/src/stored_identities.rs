@@ -10,8 +10,8 @@ use std::{
 
 use jiff::Timestamp;
 use kodiak_catalog::{FileSources, ca_in_use, ca_sources, external_source, load_source};
-use kodiak_engine::{Identities, Leaf, LeafIssuer, LeafRequest, offline::Placeholders};
-use kodiak_model::{ProxyKey, ResourceKey, kinds::mesh_external_service::Source};
+use kodiak_engine::{ClientPair, Identities, Leaf, LeafIssuer, LeafRequest, offline::Placeholders};
+use kodiak_model::{Kri, ProxyKey, ResourceKey, kinds::mesh_external_service::Source};
 use kodiak_rollout::AppliedBackend;
 use kodiak_store::Snapshot;
 use kodiak_xds::input::{AdminCertificate, Identity};
@@ -72,6 +72,10 @@ impl Identities for StoredIdentities {
 
     fn source(&self, mesh: &str, source: &Source) -> Result<Arc<str>, String> {
         external_source(&self.stored, mesh, source)
+    }
+
+    fn client_pair(&self, _: &Kri, pair: ClientPair) -> Result<ClientPair, String> {
+        Ok(pair)
     }
 
     fn admin(&self, proxy: &ProxyKey) -> Option<Arc<AdminCertificate>> {

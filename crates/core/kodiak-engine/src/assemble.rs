@@ -14,7 +14,7 @@ use crate::{
     cache::Group,
     class::{Class, address_clash, same_groups},
     collections::CountedSet,
-    fallback::{self, Available, Settled},
+    fallback::{self, Available, ModificationsInForce, Settled},
     patched::Origin,
 };
 
@@ -124,7 +124,7 @@ pub(crate) fn assemble(
 #[derive(Clone, Copy)]
 pub(crate) struct Earlier<'a> {
     /// Modifications of the last configuration without faults.
-    pub(crate) modifications: Option<&'a Option<Arc<ProxyPatches>>>,
+    pub(crate) modifications: Option<&'a ModificationsInForce>,
     pub(crate) published: Option<&'a ResourceSet>,
     pub(crate) missing_secrets: &'a MissingSecrets,
 }

@@ -46,7 +46,7 @@ mod tests {
             ..AppliedIdentity::default()
         };
         let issuers =
-            Issuers { signer: signer.map(Arc::from), identities: vec![Arc::new(identity)], ..Issuers::default() };
+            Issuers { signer: signer.map(kodiak_rollout::AppliedBackend::from), identities: vec![Arc::new(identity)], ..Issuers::default() };
         Rollout { issuers, call: true, ..Rollout::default() }
     }
 

@@ -1,6 +1,6 @@
 //! A CA that has expired or cannot be read: proxies get all but what needs it.
 
-use kodiak_model::kinds::mesh_external_service::Source;
+use kodiak_model::{Kri, kinds::mesh_external_service::Source};
 use kodiak_rollout::{AppliedBackend, DesiredIdentities, Rollout};
 use kodiak_xds::input::AdminCertificate;
 use serde_json::json;
@@ -9,7 +9,7 @@ use super::{
     world::{MESH, dataplane_change, key, mesh_change},
     *,
 };
-use crate::{LeafIssuer, LeafRequest};
+use crate::{ClientPair, LeafIssuer, LeafRequest};
 
 /// `dead` issues nothing, and the roots of `unreadable` cannot be read either.
 struct Cas;
@@ -27,6 +27,10 @@ impl Identities for Cas {
     }
 
     fn source(&self, _: &str, _: &Source) -> Result<Arc<str>, String> {
+        panic!("there is none")
+    }
+
+    fn client_pair(&self, _: &Kri, _: ClientPair) -> Result<ClientPair, String> {
         panic!("there is none")
     }
 
