@@ -102,8 +102,7 @@ pub(crate) fn assemble(
             binds.push((address, &encoded.name));
         }
     }
-    let exists =
-        |type_url: TypeUrl, name: &str| set.of(type_url).contains_key(name) || missing.has(type_url, name);
+    let exists = |type_url: TypeUrl, name: &str| set.of(type_url).contains_key(name) || missing.has(type_url, name);
     for built in built() {
         faults.extend(check::dangling(&built.encoded.name, &built.links, exists));
     }

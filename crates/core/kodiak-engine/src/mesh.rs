@@ -301,8 +301,7 @@ impl Mesh {
         // CAs in files are read again: nothing tells when they change.
         if dirty.settings || dirty.tick && self.view.lacks_trust() {
             let spec = self.spec.as_deref();
-            let mut view =
-                View::of(&self.name, spec, self.rollout.as_ref(), self.reachability, &self.view, context);
+            let mut view = View::of(&self.name, spec, self.rollout.as_ref(), self.reachability, &self.view, context);
             view.lacks_rollout = self.lacks_rollout;
             view_changed = view != self.view;
             self.objects.set_rollout(&view.rollout);

@@ -45,8 +45,11 @@ mod tests {
             provider: Some(AppliedProvider::Bundled { ca: "ca".into(), seconds: 60 }),
             ..AppliedIdentity::default()
         };
-        let issuers =
-            Issuers { signer: signer.map(kodiak_rollout::AppliedBackend::from), identities: vec![Arc::new(identity)], ..Issuers::default() };
+        let issuers = Issuers {
+            signer: signer.map(kodiak_rollout::AppliedBackend::from),
+            identities: vec![Arc::new(identity)],
+            ..Issuers::default()
+        };
         Rollout { issuers, call: true, ..Rollout::default() }
     }
 

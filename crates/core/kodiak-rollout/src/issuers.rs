@@ -77,7 +77,8 @@ impl Issuers {
 
     /// Whether one has this name, as DataplaneInsights show it: a backend, or the KRI of a MeshIdentity.
     pub fn has(&self, name: &str) -> bool {
-        self.signer.as_ref().is_some_and(|signer| *signer.name == *name) || self.identities.iter().any(|identity| *identity.kri == *name)
+        self.signer.as_ref().is_some_and(|signer| *signer.name == *name)
+            || self.identities.iter().any(|identity| *identity.kri == *name)
     }
 
     /// Whether a change to `other` neither alters which proxies have a certificate nor which SPIFFE IDs they have.
