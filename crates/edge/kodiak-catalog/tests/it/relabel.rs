@@ -91,9 +91,9 @@ async fn another_proxy_of_the_name_presents_nothing_of_the_one_before() {
         bed.put("Dataplane", "web-1", dataplane("new")).await.unwrap();
         assert_eq!(kept(&bed), ["old"]);
         if is_registered {
-            registers(&bed).await
+            registers(&bed).await;
         } else {
-            recreates(&bed).await
+            recreates(&bed).await;
         }
         assert_eq!(kept(&bed), Vec::<String>::new());
     }
