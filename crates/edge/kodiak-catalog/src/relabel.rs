@@ -47,9 +47,9 @@ fn step(snapshot: &Snapshot, mesh: &str) -> Option<Rollout> {
 fn write(snapshot: &Snapshot, mesh: &str, step: &Rollout) -> Option<Write> {
     let key = document::key(mesh, ROLLOUT);
     let old = snapshot.get(&key)?;
-    let mut record: Map<String, Value> = serde_json::from_str(&old.spec).ok()?;
+    let mut record: Map<String, Value> = snapshot.world().get(&key)?.document()?;
     let fields = |step: &Rollout| serde_json::to_value(step).ok().and_then(|fields| fields.as_object().cloned());
-    for field in fields(&serde_json::from_str(&old.spec).ok()?)?.keys() {
+    for field in fields(&self::step(snapshot, mesh)?)?.keys() {
         record.remove(field);
     }
     record.extend(fields(step)?);
