@@ -15,8 +15,8 @@ fn keys(keys: &[&str]) -> BTreeSet<String> {
     keys.iter().map(|key| (*key).to_owned()).collect()
 }
 
-fn token(tags: &[&str], labels: &[&str], name: bool) -> Option<Admission> {
-    Some(Admission { tags: keys(tags), labels: keys(labels), name, ..Admission::default() })
+fn token(tags: &[&str], labels: &[&str], name: bool) -> Admission {
+    Admission { tags: keys(tags), labels: keys(labels), name, ..Admission::default() }
 }
 
 /// `web-1`, whose label `app: payments` is what an attacker would claim.
@@ -77,16 +77,16 @@ fn shown(accepted: &Acceptance) -> String {
 fn tokens() -> Vec<(&'static str, Option<Admission>)> {
     vec![
         ("user", None),
-        ("none, mesh", token(&[], &[], false)),
-        ("name", token(&[], &[], true)),
-        ("tag version", token(&["version"], &[], false)),
-        ("tag service", token(&[SERVICE], &[], false)),
-        ("workload", token(&[], &[WORKLOAD], false)),
-        ("label app", token(&[], &["app"], false)),
-        ("name+workload", token(&[], &[WORKLOAD], true)),
-        ("service+workload", token(&[SERVICE], &[WORKLOAD], false)),
-        ("service+app", token(&[SERVICE], &["app"], false)),
-        ("workload+app", token(&[], &[WORKLOAD, "app"], false)),
+        ("none, mesh", Some(token(&[], &[], false))),
+        ("name", Some(token(&[], &[], true))),
+        ("tag version", Some(token(&["version"], &[], false))),
+        ("tag service", Some(token(&[SERVICE], &[], false))),
+        ("workload", Some(token(&[], &[WORKLOAD], false))),
+        ("label app", Some(token(&[], &["app"], false))),
+        ("name+workload", Some(token(&[], &[WORKLOAD], true))),
+        ("service+workload", Some(token(&[SERVICE], &[WORKLOAD], false))),
+        ("service+app", Some(token(&[SERVICE], &["app"], false))),
+        ("workload+app", Some(token(&[], &[WORKLOAD, "app"], false))),
         ("unreadable", Some(Admission::unknown())),
     ]
 }
@@ -247,7 +247,7 @@ fn spiffe_id_is_accepted_only_if_every_key_is_vouched_for() {
 #[test]
 fn service_of_another_workload_is_a_claim() {
     let payments = selector(&json!({ "dataplaneTags": { SERVICE: "payments" } }));
-    let mut member = proxy(token(&[], &[WORKLOAD], false));
+    let mut member = proxy(Some(token(&[], &[WORKLOAD], false)));
     let tags = json!({ SERVICE: "payments" });
     let dataplane = json!({ "networking": { "address": "10.0.0.1", "inbound": [{ "port": 80, "tags": tags }] } });
     member.dataplane = Arc::new(serde_json::from_value(dataplane).unwrap());
@@ -262,7 +262,7 @@ fn service_of_another_workload_is_a_claim() {
 #[test]
 fn labels_that_a_user_wrote_are_vouched_for() {
     let payments = selector(&json!({ "dataplaneLabels": { "matchLabels": { "app": "payments" } } }));
-    let bound = token(&[SERVICE], &[WORKLOAD], false).unwrap();
+    let bound = token(&[SERVICE], &[WORKLOAD], false);
     let written = WrittenKeys { labels: keys(&["app"]), ..WrittenKeys::default() };
     for (admission, expected) in [(bound.clone(), "-!"), (Admission { written, ..bound }, "ETS")] {
         assert_eq!(shown(&acceptance(&rollouts()[2], &payments, &proxy(Some(admission)))), expected);
@@ -273,7 +273,7 @@ fn labels_that_a_user_wrote_are_vouched_for() {
 #[test]
 fn free_service_is_enough_for_the_mesh_ca_only() {
     let web = selector(&json!({ "dataplaneTags": { SERVICE: "web", "version": "v1" } }));
-    let mut admission = token(&[], &[], true).unwrap();
+    let mut admission = token(&[], &[], true);
     admission.written.labels.insert(WORKLOAD.to_owned());
     let member = proxy(Some(admission));
     let found = rollouts().map(|rollout| shown(&acceptance(&rollout, &web, &member)));
@@ -283,7 +283,7 @@ fn free_service_is_enough_for_the_mesh_ca_only() {
 #[test]
 fn control_plane_labels_need_no_token() {
     let selected = |labels: Value| selector(&json!({ "dataplaneLabels": { "matchLabels": labels } }));
-    let member = proxy(token(&[SERVICE], &[], false));
+    let member = proxy(Some(token(&[SERVICE], &[], false)));
     for (labels, expected) in [
         (json!({ "kuma.io/mesh": "default", "kuma.io/proxy-type": "sidecar" }), true),
         (json!({ "kuma.io/env": "kubernetes" }), false),

@@ -2,7 +2,7 @@
 
 use kodiak_catalog::{Author, Target, kept_labels};
 use kodiak_model::{ProxyKey, ResourceKey, kinds::dataplane::Admission};
-use kodiak_rollout::{AppliedIdentity, AppliedProvider, Issuers, Rollout};
+use kodiak_rollout::{AppliedIdentity, AppliedProvider, Issuers, Rollout, RolloutRecord};
 use kodiak_store::{Expect, Write};
 use kodiak_world::document::{self, ROLLOUT};
 use serde_json::{Value, json};
@@ -20,11 +20,11 @@ async fn bed() -> Bed {
         ..AppliedIdentity::default()
     };
     let issuers = Issuers { identities: vec![identity.into()], ..Issuers::default() };
-    let mut record = serde_json::to_value(Rollout { issuers, call: true, ..Rollout::default() }).unwrap();
-    record["behind"] = json!("of a newer version");
+    let step = Rollout { issuers, call: true, ..Rollout::default() };
+    let record = serde_json::to_value(RolloutRecord { step, behind: vec![Rollout::default()], ..Default::default() });
     let write = Write::Put {
         key: document::key("demo", ROLLOUT),
-        spec: record.to_string().into(),
+        spec: record.unwrap().to_string().into(),
         labels: std::collections::BTreeMap::new(),
         owner: Some(ResourceKey::global("Mesh", "demo")),
         expect: Expect::Absent,
@@ -61,10 +61,9 @@ async fn labels_before_a_change_are_kept_until_the_mesh_has_moved() {
     assert_eq!(record(&bed), before, "the SPIFFE ID stays");
     bed.put("Dataplane", "web-1", dataplane("new")).await.unwrap();
     assert_eq!(kept(&bed), ["old"]);
-    let after = record(&bed);
-    assert_eq!(after["behind"], "of a newer version");
-    let step: Rollout = serde_json::from_value(after).unwrap();
-    assert!(step.other_issuers.is_some_and(|other| other.presented.is_empty()), "clients expect both");
+    let after: RolloutRecord = serde_json::from_value(record(&bed)).unwrap();
+    assert_eq!(after.behind, [Rollout::default()], "steps that proxies may be at stay");
+    assert!(after.step.other_issuers.is_some_and(|other| other.presented.is_empty()), "clients expect both");
     // Also of a change on the way: what clients expect meanwhile stays, too.
     bed.put("Dataplane", "web-1", dataplane("newest")).await.unwrap();
     assert_eq!(kept(&bed), ["old", "new"]);
@@ -91,9 +90,9 @@ async fn another_proxy_of_the_name_presents_nothing_of_the_one_before() {
         bed.put("Dataplane", "web-1", dataplane("new")).await.unwrap();
         assert_eq!(kept(&bed), ["old"]);
         if is_registered {
-            registers(&bed).await
+            registers(&bed).await;
         } else {
-            recreates(&bed).await
+            recreates(&bed).await;
         }
         assert_eq!(kept(&bed), Vec::<String>::new());
     }
