@@ -12,7 +12,7 @@ use kodiak_xds_stream::{ResourceSet, TypeUrl};
 use crate::{
     cache::Group,
     class::{Class, address_clash, same_groups},
-    fallback::{self, Available, Settled},
+    fallback::{self, Available, ModificationsInForce, Settled},
     patched::Origin,
 };
 
@@ -93,7 +93,7 @@ pub(crate) fn assemble(
 #[derive(Clone, Copy)]
 pub(crate) struct Earlier<'a> {
     /// Modifications of the last configuration without faults.
-    pub(crate) modifications: Option<&'a Option<Arc<ProxyPatches>>>,
+    pub(crate) modifications: Option<&'a ModificationsInForce>,
     pub(crate) published: Option<&'a ResourceSet>,
 }
 

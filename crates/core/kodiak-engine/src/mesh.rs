@@ -184,12 +184,12 @@ impl Mesh {
     }
 
     pub(crate) fn set_dataplane(&mut self, name: &Arc<str>, dataplane: Option<&Arc<Proxy>>) {
+        if dataplane.is_none() {
+            self.last_good.remove(name);
+        }
         let old = match dataplane {
             Some(new) => self.dataplanes.insert(name.clone(), new.clone()),
-            None => {
-                self.last_good.remove(name);
-                self.dataplanes.remove(name)
-            }
+            None => self.dataplanes.remove(name),
         };
         let touched = self.services.replace(name, old.as_deref(), dataplane.map(Arc::as_ref));
         self.dirty.targets.extend(touched.into_iter().map(Target::Service));

@@ -38,6 +38,7 @@ use crate::{
     classes::ClassId,
     engine::{Issued, UpdateContext},
     entries,
+    fallback::ModificationsInForce,
     leaf::ProxyCertificate,
     metrics,
     patched::Origin,
@@ -79,7 +80,7 @@ pub(crate) struct EngineProxy {
 #[derive(Clone, Default)]
 pub(crate) struct LastGood {
     /// Modifications of the last configuration without faults. `None` if there was none.
-    modifications: Option<Option<Arc<ProxyPatches>>>,
+    modifications: Option<ModificationsInForce>,
     published: Option<Arc<Snapshot>>,
 }
 
@@ -182,7 +183,8 @@ impl EngineProxy {
             Arc::new(snapshot)
         };
         // Before its first update it has what it was given.
-        (!faults.is_empty() || snapshot.is_none()).then(|| LastGood { modifications, published: published.map(without_secrets) })
+        (!faults.is_empty() || snapshot.is_none())
+            .then(|| LastGood { modifications, published: published.map(without_secrets) })
     }
 
     /// Whether its certificate is due for renewal.
@@ -220,7 +222,7 @@ impl EngineProxy {
         }
         let mut is_behind = self.certificate.is_step_pending() || self.has_no_secrets;
         if faults.is_empty() {
-            self.last_good.modifications = Some(subject.patches.cloned());
+            self.last_good.modifications = Some(ModificationsInForce(subject.patches.cloned()));
         } else {
             let LastGood { modifications, published } = &self.last_good;
             let published = published.as_ref().map(|snapshot| &snapshot.resources);

@@ -98,11 +98,11 @@ async fn carry<W: Wire>(context: &StreamContext, requests: &mut Requests, outbox
     requests.trust();
     let mut carrier =
         Carrier::<W> { stream: Stream::draining(), session, outbox, unsettled: None, unsent: None, drain: None };
-    let carried = carrier.carry(&id, (first.type_url, first.request), requests, limits.drain).await;
-    if let Err(closing) = &carried {
+    let ended = carrier.carry(&id, (first.type_url, first.request), requests, limits.drain).await;
+    if let Err(closing) = &ended {
         carrier.session.report.closed(closing);
     }
-    carried
+    ended
 }
 
 async fn drained(drain: Option<(u64, Instant)>) -> u64 {

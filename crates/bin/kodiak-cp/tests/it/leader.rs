@@ -36,7 +36,8 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 fn every_leader_task_writes_in_its_term() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut files = Vec::new();
-    ["edge", "bin"].iter().for_each(|group| sources(&crates.join(group), &mut files));
+    sources(&crates.join("edge"), &mut files);
+    sources(&crates.join("bin"), &mut files);
     let (mut leaders, mut readers) = (BTreeSet::new(), BTreeSet::new());
     for file in files {
         let text = fs::read_to_string(&file).unwrap();

@@ -31,7 +31,7 @@ use std::{
 use kodiak_xds::Built;
 use kodiak_xds_stream::TypeUrl;
 
-pub(crate) use versions::Available;
+pub(crate) use versions::{Available, ModificationsInForce};
 
 pub(crate) type ResourceId = (TypeUrl, Arc<str>);
 
@@ -266,11 +266,11 @@ impl<V: Versions> Search<'_, V> {
                     slot.position.is_none() && !needed.contains(id)
                 }
             };
-            let unused: Vec<ResourceId> = self.slots.iter().filter(is_unused).map(|(id, _)| id.clone()).collect();
+            let unused: BTreeSet<ResourceId> = self.slots.iter().filter(is_unused).map(|(id, _)| id.clone()).collect();
             if unused.is_empty() {
                 return;
             }
-            unused.iter().for_each(|id| drop(self.slots.remove(id)));
+            self.slots.retain(|id, _| !unused.contains(id));
         }
     }
 }

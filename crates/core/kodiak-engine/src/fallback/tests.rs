@@ -264,7 +264,7 @@ fn versions() -> impl Strategy<Value = Fake> {
     (resources(), resources(), resources(), resources(), unmodified, prop::collection::btree_set(an_id(), 0..4))
         .prop_map(|(current, last, unmodified, published, absent, forbidden)| {
             let mut unmodified: BTreeMap<_, _> = map(&unmodified).into_iter().map(|(id, it)| (id, Some(it))).collect();
-            unmodified.extend(absent.into_iter().map(|(id, _)| (id, None)));
+            unmodified.extend(absent.into_keys().map(|id| (id, None)));
             // What was published had no faults.
             let published = settle(&published, &Fake::default()).resources;
             Fake { current, last_modifications: map(&last), unmodified, published, forbidden }

@@ -25,10 +25,14 @@ pub(crate) struct Available<'a> {
     inbounds: BTreeMap<Arc<str>, &'a Built>,
 }
 
+/// Modifications with which a configuration was published, if there were any.
+#[derive(Clone)]
+pub(crate) struct ModificationsInForce(pub(crate) Option<Arc<ProxyPatches>>);
+
 struct Modifications<'a> {
     current: &'a ProxyPatches,
     /// Of the last configuration without faults, if they are others.
-    last: Option<Option<&'a Arc<ProxyPatches>>>,
+    last: Option<&'a ModificationsInForce>,
 }
 
 impl<'a> Available<'a> {
@@ -37,7 +41,7 @@ impl<'a> Available<'a> {
         current: impl IntoIterator<Item = &'a Built>,
         generated: impl IntoIterator<Item = &'a (Origin, Group)>,
         patches: Option<&'a Arc<ProxyPatches>>,
-        last: Option<&'a Option<Arc<ProxyPatches>>>,
+        last: Option<&'a ModificationsInForce>,
         published: Option<&'a ResourceSet>,
     ) -> Self {
         let generated = generated.into_iter().flat_map(|(origin, group)| group.iter().map(|built| (*origin, built)));
@@ -60,7 +64,7 @@ impl<'a> Available<'a> {
             generated: of_name,
             modifications: patches.map(|current| Modifications {
                 current,
-                last: last.map(Option::as_ref).filter(|last| *last != Some(current)),
+                last: last.filter(|ModificationsInForce(last)| last.as_ref() != Some(current)),
             }),
             published,
             inbounds,
@@ -80,7 +84,8 @@ impl<'a> Available<'a> {
 impl Versions for Available<'_> {
     fn with_last_modifications(&self, id: &ResourceId) -> Option<Built> {
         let generated = self.generated.get(id).copied();
-        match self.modifications.as_ref()?.last? {
+        let ModificationsInForce(last) = self.modifications.as_ref()?.last?;
+        match last {
             Some(last) => patched::version(last, &BTreeSet::new(), generated, id).present(),
             None => generated.map(|(_, built)| built.clone()),
         }
