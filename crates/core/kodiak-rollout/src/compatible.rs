@@ -72,6 +72,8 @@ impl Issuers {
         let selects_all = |labels: &std::collections::BTreeMap<String, String>| {
             own.iter().any(|selector| selector.iter().all(|(key, value)| labels.get(key) == Some(value)))
         };
-        self.signer.is_some() || other.signer.is_none() && issuing(other).iter().all(selects_all)
+        // Kept labels decide which MeshIdentity selects a proxy.
+        self.signer.is_some()
+            || other.signer.is_none() && self.presented == other.presented && issuing(other).iter().all(selects_all)
     }
 }

@@ -145,7 +145,7 @@ impl Registry {
         })?;
         proof.check(key, &known).map_err(denied)?;
         // Its certificate may follow from labels that a user has changed.
-        for labels in kept_labels(&snapshot, key) {
+        for labels in kept_labels(snapshot, key) {
             let before = EffectiveDataplane { labels: (*labels).clone(), spec: known.spec.clone() };
             proof.check(key, &before).map_err(|reason| {
                 let reason = format!(
