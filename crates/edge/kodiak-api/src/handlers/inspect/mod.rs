@@ -73,7 +73,7 @@ pub(crate) fn status(api: &Api, call: &ComputedCall) -> Result<Response, ApiErro
         let text = serde_json::to_string(&status).expect("a status has text keys");
         return Ok(json(StatusCode::OK, text));
     }
-    Err(not_connected(&api, &snapshot, &proxy))
+    Err(not_connected(api, &snapshot, &proxy))
 }
 
 /// Names the control plane that holds the connection.
@@ -128,7 +128,7 @@ pub(crate) async fn unknown(_: Api, call: ApiCall) -> Result<Response, ApiError>
 async fn ask(api: Api, call: ApiCall, question: AdminQuery) -> Result<Response, ApiError> {
     let (snapshot, proxy) = find(&api, &call)?;
     let answer = api.proxies().ask(proxy.clone(), question).await.map_err(|error| match error {
-        InspectError::NotConnected => not_connected(&api, &snapshot, &proxy),
+        InspectError::NotConnected => not_connected(api, &snapshot, &proxy),
         error => failed(&error),
     })?;
     let content = if question.is_json() { "application/json" } else { "text/plain; charset=utf-8" };
