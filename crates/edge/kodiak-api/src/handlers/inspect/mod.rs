@@ -128,7 +128,7 @@ pub(crate) async fn unknown(_: Api, call: ApiCall) -> Result<Response, ApiError>
 async fn ask(api: Api, call: ApiCall, question: AdminQuery) -> Result<Response, ApiError> {
     let (snapshot, proxy) = find(&api, &call)?;
     let answer = api.proxies().ask(proxy.clone(), question).await.map_err(|error| match error {
-        InspectError::NotConnected => not_connected(api, &snapshot, &proxy),
+        InspectError::NotConnected => not_connected(&api, &snapshot, &proxy),
         error => failed(&error),
     })?;
     let content = if question.is_json() { "application/json" } else { "text/plain; charset=utf-8" };
