@@ -33,44 +33,21 @@ const MOST_NAMED: usize = 20;
 /// Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Inspector {
-    instance_id: Arc<str>,
-    store: Store,
-    registry: Registry,
-    mesh_cas: MeshCas,
-    offline: Offline,
-    admin: EnvoyAdmin,
-    quarantine: Quarantine,
-    expiries: Expiries,
-    absence: AbsenceLimits,
-    pool: Pool,
+    pub(crate) instance_id: Arc<str>,
+    pub(crate) store: Store,
+    pub(crate) registry: Registry,
+    pub(crate) mesh_cas: MeshCas,
+    pub(crate) offline: Offline,
+    pub(crate) admin: EnvoyAdmin,
+    pub(crate) quarantine: Quarantine,
+    /// Of the certificates of proxies.
+    pub(crate) expiries: Expiries,
+    /// For how long rollouts wait for proxies that are not connected.
+    pub(crate) absence: AbsenceLimits,
+    pub(crate) pool: Pool,
 }
 
 impl Inspector {
-    pub(crate) fn new(
-        instance_id: &str,
-        store: Store,
-        registry: Registry,
-        mesh_cas: MeshCas,
-        offline: Offline,
-        admin: EnvoyAdmin,
-        quarantine: Quarantine,
-        pool: Pool,
-    ) -> Self {
-        let (expiries, absence) = (Expiries::default(), AbsenceLimits::default());
-        let instance_id = instance_id.into();
-        Self { instance_id, store, registry, mesh_cas, offline, admin, quarantine, expiries, absence, pool }
-    }
-
-    /// Issues the certificates of proxies.
-    pub(crate) fn with_expiries(self, expiries: Expiries) -> Self {
-        Self { expiries, ..self }
-    }
-
-    /// For how long rollouts wait for proxies that are not connected.
-    pub(crate) fn with_absence(self, absence: AbsenceLimits) -> Self {
-        Self { absence, ..self }
-    }
-
     async fn ask_envoy(&self, proxy: ProxyKey, question: AdminQuery) -> Result<Bytes, InspectError> {
         let stored = self.store.snapshot();
         let metadata = metadata(stored.world(), &proxy).ok_or(InspectError::NeverConnected)?;

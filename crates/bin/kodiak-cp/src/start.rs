@@ -153,17 +153,24 @@ impl ControlPlane {
         });
         let own_ports = OwnPorts::default();
         let admin = EnvoyAdmin::new(config.dp_server.admin_networks()?, own_ports.clone());
-        let (of_proxies, held) = (registry.clone(), quarantine.clone());
         let pool = Pool::new(config.api_server.computed.limits());
-        let cas = mesh_cas.clone();
-        let inspector =
-            Inspector::new(&instance_id, store.clone(), of_proxies, cas, offline, admin, held, pool.clone());
         let absence = AbsenceLimits {
             connection_grace: keeping.connection_grace,
             old_trust: config.certificates.keep_old_trust(),
             since: Timestamp::now(),
         };
-        let inspector = inspector.with_expiries(expiries.clone()).with_absence(absence);
+        let inspector = Inspector {
+            instance_id: (*instance_id).into(),
+            store: store.clone(),
+            registry: registry.clone(),
+            mesh_cas: mesh_cas.clone(),
+            offline,
+            admin,
+            quarantine: quarantine.clone(),
+            expiries: expiries.clone(),
+            absence,
+            pool: pool.clone(),
+        };
         let api_config = api_config(&config, absence);
         log_write_access(&api_config);
         let api = Api::new(catalog.clone(), api_config, info, metrics.clone(), Arc::new(inspector), pool.clone());
