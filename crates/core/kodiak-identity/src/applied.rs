@@ -11,7 +11,7 @@ use kodiak_model::{
     InboundTls, Labels,
     go_template::{Template, label_of},
     kinds::mesh_identity::{DEFAULT_PATH_ON_KUBERNETES, DEFAULT_PATH_ON_UNIVERSAL, FUNCTIONS},
-    labels, spiffe,
+    labels, spiffe, tags,
 };
 use kodiak_rollout::{AppliedBackend, AppliedIdentity, AppliedProvider, Issuers, Rollout};
 use kodiak_rules::Proxy;
@@ -83,8 +83,16 @@ fn best_of<'a>(issuers: &'a Issuers, proxy: &Proxy) -> Option<(&'a Arc<AppliedId
     issuing.filter(|(identity, _)| selects(identity, proxy)).max_by_key(rank)
 }
 
+/// Whether a proxy gets a certificate. A backend issues none to a proxy without a service and a workload.
 pub fn has_certificate(issuers: &Issuers, proxy: &Proxy) -> bool {
-    issuers.signer.is_some() || issuer_of(issuers, proxy).is_some()
+    match issuer_of(issuers, proxy) {
+        Some(Issuer::Identity { .. }) => true,
+        Some(Issuer::Backend(_)) => {
+            proxy.labels.contains_key(labels::WORKLOAD)
+                || proxy.dataplane.tag_sets().any(|tags| tags.contains_key(tags::SERVICE))
+        }
+        None => false,
+    }
 }
 
 /// How clients reach a server at a step. Decided for each server: one without a certificate changes nothing for others.
@@ -209,4 +217,40 @@ fn uses_field(template: &str, field: &str) -> bool {
         parsed.render(&fields, &|_, _| Ok("x".to_owned())).ok()
     };
     rendered("x") != rendered("y")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn server(labels: &Value, tags: &Value) -> Proxy {
+        let dataplane = json!({ "networking": { "address": "10.0.0.1", "inbound": [{ "port": 80, "tags": tags }] } });
+        Proxy {
+            mesh: "default".into(),
+            name: "server".into(),
+            labels: Arc::new(serde_json::from_value(labels.clone()).unwrap()),
+            dataplane: Arc::new(serde_json::from_value(dataplane).unwrap()),
+            admission: None,
+        }
+    }
+
+    #[test]
+    fn backend_has_no_certificate_for_a_proxy_without_a_name() {
+        let issuers = Issuers { signer: Some("ca".into()), ..Issuers::default() };
+        let at = |accept| Rollout { accept, call: true, issuers: issuers.clone(), ..Rollout::default() };
+        let of_service = server(&json!({}), &json!({ "kuma.io/service": "web" }));
+        let of_workload = server(&json!({ "kuma.io/workload": "web" }), &json!({}));
+        let nameless = server(&json!({ "app": "web" }), &json!({ "version": "1" }));
+        for (proxy, permissive, strict) in [
+            (&of_service, ServerAccess::Regular, ServerAccess::Regular),
+            (&of_workload, ServerAccess::Regular, ServerAccess::Regular),
+            (&nameless, ServerAccess::Plaintext, ServerAccess::Closed),
+        ] {
+            assert_eq!(has_certificate(&issuers, proxy), permissive == ServerAccess::Regular);
+            assert_eq!(ServerAccess::of(&at(InboundTls::Permissive), proxy), permissive);
+            assert_eq!(ServerAccess::of(&at(InboundTls::Strict), proxy), strict);
+        }
+    }
 }

@@ -228,7 +228,7 @@ fn proxy_that_could_not_get_the_certificate_of_a_step_keeps_the_old_ca_trusted()
         let dataplane = Proxy {
             mesh: "default".into(),
             name: "a".into(),
-            labels: Arc::default(),
+            labels: Arc::new([("kuma.io/workload".to_owned(), "a".to_owned())].into()),
             dataplane: Arc::default(),
             admission: None,
         };
