@@ -43,6 +43,8 @@ pub fn disconnected(insight: &DataplaneInsight) -> Option<Timestamp> {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ObservedProxy {
     pub(crate) online: bool,
+    /// Whether it was ever connected. Otherwise it runs no step.
+    has_connected: bool,
     left: Option<Timestamp>,
     /// Token of the step that it acknowledged last.
     pub(crate) acknowledged: String,
@@ -61,6 +63,7 @@ impl ObservedProxy {
             insight.mtls.clone().unwrap_or_default();
         Self {
             online,
+            has_connected: !insight.subscriptions.is_empty(),
             left: disconnected(insight),
             acknowledged,
             rejecting: if online { rejecting } else { String::new() },
@@ -77,6 +80,9 @@ impl ObservedProxy {
                 "" => WaitReason::NotAcknowledged,
                 error => WaitReason::Rejected(error.to_owned()),
             });
+        }
+        if !self.has_connected {
+            return None;
         }
         let AbsenceLimits { connection_grace, since, .. } = moment.limits;
         let start = [self.left, taken].into_iter().flatten().fold(since, Timestamp::max);

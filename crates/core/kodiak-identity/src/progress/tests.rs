@@ -240,3 +240,14 @@ fn proxy_that_could_not_get_the_certificate_of_a_step_keeps_the_old_ca_trusted()
         }
     }
 }
+
+/// Its record was written before its first connection.
+#[test]
+fn proxy_that_never_connected_holds_up_nothing() {
+    let never = ObservedProxy::of(&serde_json::from_value(json!({})).unwrap());
+    let before = with_old_trust();
+    let step = |proxy: &ObservedProxy| progress(&strict(), &before, &[("a", proxy.clone())]).step(&moment(TAKEN));
+    assert!(matches!(step(&never), Step::Take { .. }));
+    let left = proxy(&Rollout::default(), Some(TAKEN - 1), "");
+    assert!(matches!(step(&left), Step::Wait { .. }), "one that has just left does");
+}

@@ -125,8 +125,10 @@ fn workload_token_takes_over_no_service() {
     let payments = "payments__default_default_msvc_8080";
     let one = addresses(&world, "all", payments);
     assert_eq!(one.len(), 1);
+    let secret = format!("mesh_ca:secret:default:{payments}");
     let accepts = |world: &World, workload: &str| {
-        cluster(world, "all", payments).to_string().contains(&format!("spiffe://td/workload/{workload}"))
+        let expected = format!("spiffe://td/workload/{workload}");
+        config(world, "all")[SECRET][&secret].to_string().contains(&expected)
     };
     assert!(accepts(&world, "payments"));
     let token = |labels: &[&str]| {
