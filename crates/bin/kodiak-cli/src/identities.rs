@@ -31,6 +31,12 @@ pub(crate) struct RolloutStep {
     /// Bundles of MeshTrusts that are stored and not trusted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) ignored: Vec<String>,
+    /// MeshIdentities whose certificates come from SPIRE agents.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) from_agents: Vec<String>,
+    /// Proxies that keep the SPIFFE ID of their labels before.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) relabelled: Vec<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -1,11 +1,11 @@
 //! `/meshes/{mesh}/_identities`.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use kodiak_identity::RolloutStatus;
 use kodiak_inspection::identities::{self as facts, ConditionFailure, ProxyProgress};
 use kodiak_model::kinds::dataplane_insight::MtlsInsight;
-use kodiak_rollout::{Phase, WaitReason, Waiting};
+use kodiak_rollout::{AppliedProvider, Phase, WaitReason, Waiting};
 use serde::Serialize;
 
 /// Limit of proxies that are named when a step waits.
@@ -39,6 +39,12 @@ struct RolloutStep {
     /// Bundles of MeshTrusts that are stored and not trusted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     ignored: Vec<Arc<str>>,
+    /// MeshIdentities whose certificates come from SPIRE agents, so their issue is not ordered.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    from_agents: BTreeSet<Arc<str>>,
+    /// Proxies whose labels changed, and that keep their SPIFFE ID until all clients expect the new one.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    relabelled: BTreeSet<Arc<str>>,
 }
 
 #[derive(Serialize)]
@@ -114,6 +120,9 @@ impl From<RolloutStatus> for RolloutStep {
             _ => None,
         });
         let old_trust_until = old_trust.max().map(|until| until.to_string());
+        let identities = current.all_issuers().chain([&target.issuers]).flat_map(|issuers| &issuers.identities);
+        let of_agents = identities.filter(|identity| matches!(identity.provider, Some(AppliedProvider::Spire { .. })));
+        let relabelled = current.all_issuers().flat_map(|issuers| issuers.presented.keys().cloned());
         let named = waiting
             .iter()
             .take(MOST_NAMED)
@@ -133,6 +142,8 @@ impl From<RolloutStatus> for RolloutStep {
             old_trust_until,
             unreadable,
             ignored,
+            from_agents: of_agents.map(|identity| identity.name.clone()).collect(),
+            relabelled: relabelled.collect(),
         }
     }
 }
@@ -177,5 +188,37 @@ impl From<facts::ProxyIdentity> for ProxyIdentity {
             problem,
             default_path_problem,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kodiak_rollout::{AppliedIdentity, Issuers, Rollout};
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_not_ordered_or_kept_is_named() {
+        let identity = AppliedIdentity {
+            name: "agents".into(),
+            provider: Some(AppliedProvider::Spire { timeout_milliseconds: 1 }),
+            ..AppliedIdentity::default()
+        };
+        let issuers = Issuers {
+            identities: vec![Arc::new(identity)],
+            presented: [("web-1".into(), Arc::default())].into(),
+            ..Issuers::default()
+        };
+        let status = RolloutStatus {
+            current: Rollout { issuers, ..Rollout::default() },
+            target: Rollout::default(),
+            next: None,
+            waiting: Vec::new(),
+            unreadable: Vec::new(),
+            ignored: Vec::new(),
+        };
+        let shown = serde_json::to_value(RolloutStep::from(status)).unwrap();
+        assert_eq!((&shown["fromAgents"], &shown["relabelled"]), (&json!(["agents"]), &json!(["web-1"])));
     }
 }

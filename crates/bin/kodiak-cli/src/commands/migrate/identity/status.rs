@@ -157,6 +157,18 @@ fn summary(found: &MeshIdentities) -> Vec<String> {
         ));
     }
     lines.extend(found.rollout.ignored.iter().cloned());
+    if !found.rollout.from_agents.is_empty() {
+        lines.push(format!(
+            "Not ordered: SPIRE agents issue the certificates of {}, and decide when they change. Remove other trust last, when all proxies present them.",
+            found.rollout.from_agents.join(", ")
+        ));
+    }
+    if !found.rollout.relabelled.is_empty() {
+        lines.push(format!(
+            "Labels changed: {} present the SPIFFE ID by their labels before, until all clients expect the new one.",
+            found.rollout.relabelled.join(", ")
+        ));
+    }
     let problems: Vec<&ProxyIdentity> = found.proxies.iter().filter(|proxy| proxy.problem.is_some()).collect();
     if !problems.is_empty() {
         lines.push(format!("No SPIFFE ID for {}:", count(problems.len(), "proxy", "proxies")));
@@ -251,9 +263,13 @@ mod tests {
         mesh.rollout.old_trust_until = Some("2026-01-01T00:00:00Z".to_owned());
         mesh.rollout.unreadable = vec!["mtls-rollout".to_owned()];
         mesh.rollout.ignored = vec!["MeshTrust \"junk\": spec.caBundles[0] is not trusted: x".to_owned()];
+        mesh.rollout.from_agents = vec!["agents".to_owned()];
+        mesh.rollout.relabelled = vec!["web-1".to_owned()];
         mesh.rollout.phase = None;
         let lines = summary(&mesh).join("\n");
         for part in [
+            "SPIRE agents issue the certificates of agents",
+            "Labels changed: web-1",
             "Old trust is kept until 2026-01-01T00:00:00Z",
             "cannot read its records mtls-rollout",
             "MeshTrust \"junk\"",
