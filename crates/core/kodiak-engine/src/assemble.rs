@@ -119,7 +119,7 @@ pub(crate) fn assemble(
     set
 }
 
-/// What a proxy with faults has of earlier configurations. Nothing else depends on the past.
+/// Earlier configurations of a proxy with faults. Nothing else depends on the past.
 #[derive(Clone, Copy)]
 pub(crate) struct Earlier<'a> {
     /// Modifications of the last configuration without faults.

@@ -78,7 +78,7 @@ pub(crate) struct EngineProxy {
     last_good: LastGood,
 }
 
-/// What a proxy with faults keeps of its configurations while its stream is interrupted.
+/// Last good configuration of a proxy, which stays while its stream is interrupted.
 #[derive(Clone, Default)]
 pub(crate) struct LastGood {
     /// Modifications of the last configuration without faults. `None` if there was none.

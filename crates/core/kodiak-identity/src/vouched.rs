@@ -1,5 +1,5 @@
-//! What somebody vouches for of a proxy that registered its own Dataplane, and what follows from it: whether a MeshService
-//! that selects the proxy sends calls to it, and the identities under which callers accept it.
+//! Members of MeshServices that registered their own Dataplane: whether callers get them as endpoints, and the identities
+//! under which callers accept them. Both follow from tags and labels that a token binds or a user wrote.
 //!
 //! **Invariant:** callers of a MeshService accept the SPIFFE ID of a MeshIdentity only from a member that is selected by what
 //! its token binds or a user wrote, for every key of the selector.

@@ -20,7 +20,7 @@ pub struct Planner<'a> {
     cancellation: &'a Cancellation,
 }
 
-/// What the documents change.
+/// Effect of the documents on the store.
 #[derive(Debug, Clone)]
 pub struct Planned {
     /// Store after the writes.

@@ -1,6 +1,6 @@
 //! The address at which the control plane reaches the admin interface of a proxy.
 //!
-//! A Dataplane claims an address and a port, and whoever has a token writes one. So the control plane connects to an
+//! A Dataplane claims an address and a port, and every proxy with a token can register one. So the control plane connects to an
 //! address from which the proxy itself has connected: the peer address of its ADS stream. A proxy on the machine of the
 //! control plane may use any address of this machine, except for the control plane's own ports. Behind NAT or a load
 //! balancer the two differ; the networks of such proxies are a setting.

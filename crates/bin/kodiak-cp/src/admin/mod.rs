@@ -125,7 +125,7 @@ fn unreachable(reason: &str) -> ExchangeError {
     ExchangeError::Unreachable(reason.to_owned())
 }
 
-/// What the client of the API is told.
+/// Error for the client of the API.
 fn shown(error: &ExchangeError) -> String {
     match error {
         ExchangeError::Busy => BUSY.to_owned(),

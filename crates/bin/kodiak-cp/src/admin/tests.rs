@@ -25,7 +25,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::{turns::AT_A_TIME, *};
 
 const CHUNK: usize = 64 << 10;
-/// What TLS and the sockets of both ends hold.
+/// Bytes in the buffers of TLS and of both sockets.
 const ON_THE_WAY: usize = 16 << 20;
 
 /// Answers that proxies are sending.

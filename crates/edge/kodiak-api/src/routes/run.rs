@@ -50,7 +50,7 @@ impl Cost {
 /// Result of a computation.
 pub(crate) enum Computed {
     Answer(Response),
-    /// What was computed is stored next, off the pool.
+    /// Writes to store next, off the pool.
     Store(Answer),
 }
 

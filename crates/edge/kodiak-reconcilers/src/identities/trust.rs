@@ -15,7 +15,7 @@ pub(super) struct TrustedCertificates {
 }
 
 impl TrustedCertificates {
-    /// What is no certificate of a CA is left out: Envoy would reject the CAs of all domains because of one.
+    /// Leaves out bundles without a CA certificate: Envoy would reject the CAs of all domains because of one.
     pub(super) fn of(world: &World, mesh: &str) -> Self {
         let mut all = Self::default();
         for resource in world.list_in("MeshTrust", mesh) {

@@ -83,7 +83,7 @@ pub struct WrittenKeys {
     pub labels: BTreeSet<String>,
 }
 
-/// What a token allows its holder to be.
+/// Dataplanes that the holder of a token may connect as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenScope {
     /// Every proxy of the mesh: it binds nothing, or proxies are not authenticated.
