@@ -31,13 +31,13 @@ pub(crate) struct ProxyCertificate {
 }
 
 struct IssuedLeaf {
-    issuer: LeafIssuer,
+    request: LeafRequest,
     leaf: Arc<Leaf>,
 }
 
 /// The certificate before stays in use.
 struct RenewalFailure {
-    issuer: LeafIssuer,
+    request: LeafRequest,
     error: String,
     attempts: u32,
     retry_at: Timestamp,
@@ -73,19 +73,24 @@ impl ProxyCertificate {
     /// Whether the certificate of the rollout step could not be issued.
     pub(crate) fn is_step_pending(&self) -> bool {
         let (Some(failure), Some(last)) = (&self.failure, &self.last) else { return false };
-        failure.issuer != last.issuer
+        failure.request != last.request
     }
 
-    /// For people.
-    pub(crate) fn issued(&self, rollout: &Rollout) -> Option<Issued> {
+    /// Why the next one could not be issued.
+    pub(crate) fn failure(&self) -> Option<&str> {
+        self.failure.as_ref().map(|failure| failure.error.as_str())
+    }
+
+    /// For people, with why it or the trusted CAs are not those of the step. `None` if there is nothing to say.
+    pub(crate) fn issued(&self, rollout: &Rollout, failure: Option<&str>) -> Option<Issued> {
         let last = self.last.as_ref();
-        let failed = self.failure.as_ref().map(|failure| &failure.issuer);
-        let issuer = last.map(|last| &last.issuer).or(failed).map(LeafIssuer::name);
-        let name = self.spire.as_ref().or(issuer)?;
-        Some(Issued {
-            issuer: name.clone(),
+        let failed = self.failure.as_ref().map(|failure| &failure.request.issuer);
+        let issuer = last.map(|last| &last.request.issuer).or(failed).map(LeafIssuer::name);
+        let issuer = self.spire.as_ref().or(issuer);
+        (issuer.is_some() || failure.is_some()).then(|| Issued {
+            issuer: issuer.cloned().unwrap_or_default(),
             leaf: last.map(|last| last.leaf.clone()),
-            failure: self.failure.as_ref().map(|failure| failure.error.clone()),
+            failure: failure.map(str::to_owned),
             trust: trusted_names(rollout),
         })
     }
@@ -104,17 +109,17 @@ impl ProxyCertificate {
             Wanted::FromAgent(kri) => *self = Self { spire: Some(kri), ..Self::default() },
             Wanted::Leaf(request) => {
                 let leaf = context.identities.leaf(&request, context.now);
-                return Ok(self.renew(request.issuer, leaf, context.now));
+                return Ok(self.renew(request, leaf, context.now));
             }
         }
         Ok(LeafState::None)
     }
 
     /// The new certificate. If it could not be issued, the last one.
-    fn renew(&mut self, issuer: LeafIssuer, next: Result<Arc<Leaf>, String>, now: Timestamp) -> LeafState {
+    fn renew(&mut self, request: LeafRequest, next: Result<Arc<Leaf>, String>, now: Timestamp) -> LeafState {
         let error = match next {
             Ok(leaf) => {
-                *self = Self { last: Some(IssuedLeaf { issuer, leaf: leaf.clone() }), ..Self::default() };
+                *self = Self { last: Some(IssuedLeaf { request, leaf: leaf.clone() }), ..Self::default() };
                 return LeafState::Issued(leaf);
             }
             Err(error) => error,
@@ -122,7 +127,7 @@ impl ProxyCertificate {
         let attempts = self.failure.as_ref().map_or(0, |failure| failure.attempts);
         let pause = SignedDuration::from_secs(1 << attempts.min(MOST_RETRIES_DOUBLED));
         let retry_at = now.checked_add(pause).unwrap_or(Timestamp::MAX);
-        self.failure = Some(RenewalFailure { issuer, error, attempts: attempts + 1, retry_at });
+        self.failure = Some(RenewalFailure { request, error, attempts: attempts + 1, retry_at });
         self.last.as_ref().map_or(LeafState::Missing, |last| LeafState::Issued(last.leaf.clone()))
     }
 }
@@ -176,6 +181,11 @@ mod tests {
         })
     }
 
+    fn request(backend: &str, uri: &str) -> LeafRequest {
+        let proxy = ProxyKey { mesh: "default".into(), name: "web-1".into() };
+        LeafRequest { proxy, issuer: LeafIssuer::Backend(backend.into()), uris: [uri.into()].into() }
+    }
+
     fn version(state: LeafState) -> Option<u128> {
         match state {
             LeafState::Issued(leaf) => Some(leaf.version.0),
@@ -185,40 +195,43 @@ mod tests {
 
     #[test]
     fn last_certificate_stays_in_use_while_the_next_cannot_be_issued() {
-        let backend = || LeafIssuer::Backend("ca".into());
+        let request = || request("ca", "spiffe://a/b");
         let no_ca = || Err("no CA".to_owned());
         let mut certificate = ProxyCertificate::default();
-        assert!(matches!(certificate.renew(backend(), no_ca(), at(0)), LeafState::Missing), "there is none to use");
+        assert!(matches!(certificate.renew(request(), no_ca(), at(0)), LeafState::Missing), "there is none to use");
         assert!(!certificate.is_due(at(0)) && certificate.is_due(at(1)), "it is requested again");
-        assert_eq!(certificate.issued(&Rollout::default()).unwrap().failure.as_deref(), Some("no CA"));
-        certificate.renew(backend(), Ok(leaf(1)), at(0));
+        assert_eq!(certificate.failure(), Some("no CA"));
+        certificate.renew(request(), Ok(leaf(1)), at(0));
         assert!(!certificate.is_due(at(499)) && certificate.is_due(at(500)));
         for (second, next) in [(500, 501), (501, 503), (503, 507)] {
             assert!(certificate.is_due(at(second)));
-            assert_eq!(version(certificate.renew(backend(), no_ca(), at(second))), Some(1));
+            assert_eq!(version(certificate.renew(request(), no_ca(), at(second))), Some(1));
             assert!(!certificate.is_due(at(next - 1)) && certificate.is_due(at(next)), "retries are spaced");
         }
         assert!(!certificate.is_step_pending(), "the issuer is the same");
-        assert_eq!(certificate.issued(&Rollout::default()).unwrap().failure.as_deref(), Some("no CA"));
-        certificate.renew(backend(), Ok(leaf(2)), at(507));
-        assert!(certificate.issued(&Rollout::default()).unwrap().failure.is_none());
-        let expired = version(certificate.renew(backend(), no_ca(), at(1000)));
+        assert_eq!(certificate.failure(), Some("no CA"));
+        certificate.renew(request(), Ok(leaf(2)), at(507));
+        assert_eq!(certificate.failure(), None);
+        let expired = version(certificate.renew(request(), no_ca(), at(1000)));
         assert_eq!(expired, Some(2), "removing it would not help the proxy");
     }
 
     #[test]
     fn proxy_without_the_certificate_of_a_step_is_pending() {
-        let mut certificate = ProxyCertificate::default();
-        certificate.renew(LeafIssuer::Backend("old".into()), Ok(leaf(1)), at(0));
-        certificate.renew(LeafIssuer::Backend("new".into()), Err("no CA".to_owned()), at(1));
-        assert!(certificate.is_step_pending());
-        certificate.renew(LeafIssuer::Backend("new".into()), Ok(leaf(2)), at(2));
-        assert!(!certificate.is_step_pending());
+        // By another issuer, or with another SPIFFE ID.
+        for (issuer, uri) in [("new", "spiffe://a/b"), ("old", "spiffe://a/c")] {
+            let mut certificate = ProxyCertificate::default();
+            certificate.renew(request("old", "spiffe://a/b"), Ok(leaf(1)), at(0));
+            certificate.renew(request(issuer, uri), Err("no CA".to_owned()), at(1));
+            assert!(certificate.is_step_pending(), "{issuer} {uri}");
+            certificate.renew(request(issuer, uri), Ok(leaf(2)), at(2));
+            assert!(!certificate.is_step_pending(), "{issuer} {uri}");
+        }
     }
 
     #[test]
     fn dead_issuer_does_not_hold_up_the_steps_to_another() {
-        let dead = || LeafIssuer::Backend("dead".into());
+        let dead = || request("dead", "spiffe://a/b");
         let mut connected = ProxyCertificate::default();
         connected.renew(dead(), Ok(leaf(1)), at(0));
         for certificate in [&mut connected, &mut ProxyCertificate::default()] {

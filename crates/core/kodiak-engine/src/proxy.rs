@@ -61,6 +61,8 @@ pub(crate) struct EngineProxy {
     /// Token of the mTLS rollout step of the snapshot.
     pub(crate) rollout: Arc<str>,
     certificate: ProxyCertificate,
+    /// Why its certificate, or else the trusted CAs, are not those of the step.
+    failure: Option<String>,
     missing_secrets: MissingSecrets,
     /// Nobody can issue its certificate, or the mesh trusts no CA.
     has_no_secrets: bool,
@@ -160,6 +162,7 @@ impl EngineProxy {
             faults: Vec::new(),
             rollout: Arc::default(),
             certificate: ProxyCertificate::default(),
+            failure: None,
             missing_secrets: MissingSecrets::default(),
             has_no_secrets: false,
             own: Vec::new(),
@@ -193,11 +196,11 @@ impl EngineProxy {
 
     /// Its certificate, for people.
     pub(crate) fn issued(&self, rollout: &Rollout) -> Option<Issued> {
-        self.certificate.issued(rollout)
+        self.certificate.issued(rollout, self.failure.as_deref())
     }
 
-    /// Returns whether its resources, its rollout step or its faults changed. Resources with faults do not hold up the
-    /// others.
+    /// Returns whether anything changed that is published about it: resources, rollout step, faults, or why its secrets
+    /// are not those of the step. Resources with faults do not hold up the others.
     pub(crate) fn update(&mut self, subject: &Subject<'_>, stale: Stale, context: &mut UpdateContext<'_>) -> bool {
         if subject.view.lacks_rollout {
             let text = "the control plane cannot read its record of the mTLS rollout of the mesh: restore it, or delete it if the mesh has reached its target";
@@ -242,11 +245,13 @@ impl EngineProxy {
         // A proxy without the certificate or the TLS settings of the step must not acknowledge it.
         let token = if is_behind { &self.rollout } else { &subject.view.token }.clone();
         let has_faults = !faults.is_empty();
-        let other_faults = self.faults != faults;
+        let failure = self.certificate.failure().or(subject.view.trust_failure.as_deref()).map(str::to_owned);
+        let is_reported = self.faults != faults || self.failure != failure;
         self.faults = faults;
+        self.failure = failure;
         let equal = self.snapshot.as_ref().is_some_and(|old| old.resources == resources);
         if equal && self.rollout == token {
-            return other_faults;
+            return is_reported;
         }
         // Proxies acknowledge rollout steps by revision, so a new step needs a new revision even if resources are equal.
         let snapshot = Arc::new(Snapshot { revision: context.revision, resources });

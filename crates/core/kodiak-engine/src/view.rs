@@ -30,7 +30,7 @@ pub(crate) struct View {
     /// Trusted CAs, as they could last be read. `None` without mTLS.
     pub(crate) trusted: Option<TrustedCas>,
     /// Why those of the step cannot be read.
-    trust_failure: Option<String>,
+    pub(crate) trust_failure: Option<String>,
     /// Whether connections to unknown destinations pass through.
     pub(crate) passthrough: bool,
     /// The zone of the control plane.
@@ -91,7 +91,7 @@ impl View {
         let rollout = rollout.cloned().unwrap_or_else(|| Rollout::target(spec, &DesiredIdentities::default()));
         let (trusted, trust_failure) = match trusted_cas(name, &rollout, context.identities) {
             Ok(trusted) => (trusted, None),
-            Err(error) => (last.trusted.clone(), Some(error)),
+            Err(error) => (last.trusted.clone(), Some(format!("cannot read the trusted CAs: {error}"))),
         };
         let routing = spec.routing.clone().unwrap_or_default();
         let zone_priority =
