@@ -149,9 +149,9 @@ pub(super) fn from(policy: &Arc<Policy>, group: &Group) -> Outcome {
 
 /// `rules`, and `from` where items of it are rules for everybody.
 pub(super) fn rules(policy: &Arc<Policy>, group: &Group) -> Outcome {
-    // Rules that are not merged each stand for themselves.
-    let merged = kodiak_policies::merges_rules(policy.kind);
-    let by_itself = policy.body.rules.iter().any(|rule| !merged || !rule.matches.is_empty());
+    // Rules that are not merged apply on their own.
+    let by_itself =
+        !kodiak_policies::merges_rules(policy.kind) || policy.body.rules.iter().any(|rule| !rule.matches.is_empty());
     let mut outcome = Outcome::default();
     for (_, stronger) in group.places(policy) {
         if by_itself {

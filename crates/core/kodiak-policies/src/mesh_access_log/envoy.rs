@@ -96,25 +96,28 @@ pub(super) fn facts(conf: &Conf) -> BTreeSet<ProxyFact> {
     facts
 }
 
-/// Merged conf of the rules with the same matches.
+/// Callers whose requests a rule logs; all when there are no matches.
 struct Rule<'a> {
     matches: &'a [Match],
     conf: Conf,
 }
 
+/// Rules add up, but for one without backends, which removes those of lower precedence for the same callers.
 fn rules(entries: &[Entry]) -> Vec<Rule<'_>> {
-    let mut grouped: Vec<(&[Match], Vec<&policy::Conf>)> = Vec::new();
+    let mut rules: Vec<Rule<'_>> = Vec::new();
     for entry in entries {
         let matches = match &entry.source {
             Source::From(_) => &[],
             Source::Matches(matches) => matches.as_slice(),
         };
-        match grouped.iter_mut().find(|(known, _)| *known == matches) {
-            Some((_, confs)) => confs.push(&entry.conf),
-            None => grouped.push((matches, vec![&entry.conf])),
+        let conf: Conf = entry.conf.read();
+        match conf.backends.as_deref() {
+            Some([]) => rules.retain(|rule| rule.matches != matches),
+            Some(_) => rules.push(Rule { matches, conf }),
+            None => (),
         }
     }
-    grouped.into_iter().map(|(matches, confs)| Rule { matches, conf: policy::merge(confs).read() }).collect()
+    rules
 }
 
 /// Access loggers with the same default format, values and filter.

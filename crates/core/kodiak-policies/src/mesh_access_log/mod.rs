@@ -57,6 +57,10 @@ impl Policy for AccessLogs {
         true
     }
 
+    fn merges_rules(&self) -> bool {
+        false
+    }
+
     fn inbound(&self, entries: &[Entry], inbound: &mut Inbound<'_>) {
         envoy::inbound(entries, inbound);
     }

@@ -2,6 +2,8 @@
 //!
 //! Kuma's paths of applications and backends are `applications.application[i]` and `backends.backend[i]`.
 
+use std::collections::BTreeMap;
+
 use kodiak_model::{CheckCtx, Choice, FieldPath, Problems, TargetRules};
 use regex_lite::Regex;
 
@@ -36,6 +38,29 @@ fn check_conf(conf: &Conf, at: &FieldPath<'_>, problems: &mut Problems) {
     let at_backends = at_backends.field("backend");
     for (n, backend) in backends.iter().flatten().enumerate() {
         check_backend(backend, &at_backends.index(n), problems);
+    }
+    check_distinct_ports(backends.as_deref().unwrap_or_default(), &at.field("backends"), problems);
+}
+
+/// Each Prometheus gets a listener of its own. Of backends with one client ID only the last is used.
+fn check_distinct_ports(backends: &[Backend], at: &FieldPath<'_>, problems: &mut Problems) {
+    let mut opened: BTreeMap<Option<&str>, (usize, u32)> = BTreeMap::new();
+    for (n, backend) in backends.iter().enumerate() {
+        if let (Some(Some(BackendType::Prometheus)), Some(PrometheusBackend { client_id, port, .. })) =
+            (backend.backend_type.as_ref().map(Choice::known), &backend.prometheus)
+        {
+            opened.insert(client_id.as_deref().filter(|id| !id.is_empty()), (n, *port));
+        }
+    }
+    let mut first: BTreeMap<u32, usize> = BTreeMap::new();
+    let mut opened: Vec<(usize, u32)> = opened.into_values().collect();
+    opened.sort_unstable();
+    for (n, port) in opened {
+        let other = *first.entry(port).or_insert(n);
+        if other != n {
+            let text = format!("{port} is also the port of backends[{other}]: a proxy opens a port for each clientId");
+            problems.add(&at.index(n).field("prometheus").field("port"), text);
+        }
     }
 }
 

@@ -238,12 +238,24 @@ fn every_rule_logs_on_its_own() {
     let uri = "connection.uri_san_peer_certificate";
     let one = format!(r#"(({uri} == "spiffe://default/web" || {uri}.startsWith("spiffe://default/web/")))"#);
     let other = format!(r#"({uri} == "spiffe://default/\"" && {sni})"#);
-    assert_eq!(plain.iter().map(filter).collect::<Vec<_>>(), [None, Some(sni.to_owned())]);
-    let expected = [None, Some(format!("{one} || {other}")), Some(sni.to_owned())];
+    assert_eq!(plain.iter().map(filter).collect::<Vec<_>>(), [None, None, Some(sni.to_owned())]);
+    let expected = [None, Some(format!("{one} || {other}")), None, Some(sni.to_owned())];
     assert_eq!(mtls.iter().map(filter).collect::<Vec<_>>(), expected);
-    // Rules for the same callers are merged.
-    let FileAccessLog { path, .. } = config(&mtls[0]);
-    assert_eq!(path, "/route");
+    let paths = mtls.iter().map(|logger| config::<FileAccessLog>(logger).path).collect::<Vec<_>>();
+    assert_eq!(paths, ["/dev/stdout", "/dev/stdout", "/route", "/dev/stdout"]);
+}
+
+#[test]
+fn empty_list_of_backends_removes_rules_of_lower_precedence_for_the_same_callers() {
+    let ids = "[{spiffeID: {type: Exact, value: 'spiffe://default/web'}}]";
+    let logged = |entries: &[Entry]| {
+        let served = samples::inbound(&AccessLogs, entries, &tcp());
+        let [_, mtls] = <[Chain; 2]>::try_from(served.chains).unwrap().map(|chain| of(chain.carrier));
+        mtls.iter().map(|logger| filter(logger).is_some()).collect::<Vec<bool>>()
+    };
+    assert_eq!(logged(&[rule("[]", TIME), rule(ids, TIME), rule("[]", NONE)]), [true]);
+    assert_eq!(logged(&[rule("[]", TIME), rule(ids, TIME), rule(ids, NONE)]), [false]);
+    assert_eq!(logged(&[rule("[]", NONE), rule("[]", TIME)]), [false]);
 }
 
 #[test]
