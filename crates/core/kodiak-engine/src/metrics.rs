@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kodiak_policies::{
     mesh_metric::{self, MetricCollector, PrometheusEndpoint, ProxyMetrics, TlsMode},
-    target::{Collector, CollectorProtocol},
+    target::Collector,
 };
 use kodiak_xds::{
     build_cluster, build_listener,
@@ -81,9 +81,9 @@ fn collector(collector: &MetricCollector, workdir: &str) -> CollectorListener {
         socket: names::collector_socket(workdir, &name),
         collector: Collector {
             name: names::metric_collector(&name).into(),
-            address: collector.host.clone(),
-            port: collector.port,
-            protocol: CollectorProtocol::Grpc,
+            address: collector.endpoint.host.clone(),
+            port: collector.endpoint.port,
+            protocol: collector.endpoint.protocol(),
             tls: false,
         },
     }

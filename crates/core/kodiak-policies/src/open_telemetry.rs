@@ -2,14 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
+use std::time::Duration;
+
+use kodiak_envoy::envoy::config::core::v3::{HttpService, HttpUri, http_uri::HttpUpstreamType};
 
 use kodiak_model::address::{is_dns_name, is_ip};
 use kodiak_model::{Choice, FieldPath, Problems, words};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::target::CollectorProtocol;
+
 /// Port of OTLP over gRPC.
 pub(crate) const OTLP_PORT: u16 = 4317;
+
+/// Time for one request over HTTP.
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
 
 words! {
     pub enum CollectorKind {
@@ -30,6 +38,79 @@ pub struct CollectorRef {
     /// For resources of another control plane, whose names are unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labels: Option<BTreeMap<String, String>>,
+}
+
+/// Address of a collector, and the transport of OTLP to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtlpEndpoint {
+    /// Without the brackets of an IPv6 address.
+    pub host: String,
+    pub port: u32,
+    pub transport: OtlpTransport,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OtlpTransport {
+    Grpc,
+    /// Only MeshOpenTelemetryBackends have it. The prefix of paths does not end with a slash.
+    Http {
+        prefix: String,
+    },
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum OtlpSignal {
+    Logs,
+    Metrics,
+    Traces,
+}
+
+impl OtlpEndpoint {
+    /// Reads `host` and `host:port` as gRPC, and a URL with `http` as OTLP over HTTP.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (address, transport) = match text.strip_prefix("http://") {
+            Some(rest) => {
+                let (address, prefix) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+                (address, OtlpTransport::Http { prefix: prefix.trim_end_matches('/').to_owned() })
+            }
+            None => (text, OtlpTransport::Grpc),
+        };
+        let (host, port) = endpoint(address)?;
+        Some(Self { host, port, transport })
+    }
+
+    /// `host:port`, with brackets for IPv6.
+    pub fn authority(&self) -> String {
+        authority(&self.host, self.port)
+    }
+
+    pub fn protocol(&self) -> CollectorProtocol {
+        match self.transport {
+            OtlpTransport::Grpc => CollectorProtocol::Grpc,
+            OtlpTransport::Http { .. } => CollectorProtocol::Http,
+        }
+    }
+
+    /// Path that a signal is posted to. `None` for gRPC.
+    pub(crate) fn http_path(&self, signal: OtlpSignal) -> Option<String> {
+        let OtlpTransport::Http { prefix } = &self.transport else { return None };
+        let signal = match signal {
+            OtlpSignal::Logs => "logs",
+            OtlpSignal::Metrics => "metrics",
+            OtlpSignal::Traces => "traces",
+        };
+        Some(format!("{prefix}/v1/{signal}"))
+    }
+
+    /// Envoy's settings to post a signal through the cluster of the collector. `None` for gRPC.
+    pub(crate) fn http_service(&self, signal: OtlpSignal, cluster: &str) -> Option<HttpService> {
+        let uri = HttpUri {
+            uri: format!("http://{}{}", self.authority(), self.http_path(signal)?),
+            timeout: Some(kodiak_envoy::duration(EXPORT_TIMEOUT)),
+            http_upstream_type: Some(HttpUpstreamType::Cluster(cluster.to_owned())),
+        };
+        Some(HttpService { http_uri: Some(uri), ..HttpService::default() })
+    }
 }
 
 /// `host:port`, with brackets for IPv6.
@@ -89,7 +170,25 @@ impl CollectorRef {
 
 #[cfg(test)]
 mod tests {
-    use super::endpoint;
+    use super::{OtlpEndpoint, OtlpSignal, OtlpTransport, endpoint};
+
+    #[test]
+    fn urls_are_otlp_over_http() {
+        let read = |text: &str| {
+            let endpoint = OtlpEndpoint::parse(text)?;
+            Some((endpoint.authority(), endpoint.http_path(OtlpSignal::Logs)))
+        };
+        assert_eq!(read("collector"), Some(("collector:4317".to_owned(), None)));
+        let http = |authority: &str, path: &str| Some((authority.to_owned(), Some(path.to_owned())));
+        assert_eq!(read("http://collector:4318"), http("collector:4318", "/v1/logs"));
+        assert_eq!(read("http://[fd00::1]:4318/a/b/"), http("[fd00::1]:4318", "/a/b/v1/logs"));
+        for bad in ["http://", "http:///a", "https://collector:1", "http://collector:0/a"] {
+            assert_eq!(OtlpEndpoint::parse(bad), None, "{bad}");
+        }
+        let metrics = OtlpEndpoint::parse("http://c:1/p").unwrap();
+        assert_eq!(metrics.transport, OtlpTransport::Http { prefix: "/p".to_owned() });
+        assert_eq!(metrics.http_path(OtlpSignal::Metrics).as_deref(), Some("/p/v1/metrics"));
+    }
 
     #[test]
     fn endpoint_has_a_default_port_and_ipv6_in_brackets() {

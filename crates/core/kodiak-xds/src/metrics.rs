@@ -36,14 +36,14 @@ pub fn document(metrics: &ProxyMetrics, address: &str, workdir: &str, labels: &T
     });
     let collectors = collectors.iter().map(|collector| {
         let name = collector.name();
-        json!({
-            "type": "OpenTelemetry",
-            "name": name,
-            "openTelemetry": {
-                "endpoint": names::collector_socket(workdir, &name),
-                "refreshInterval": format!("{}ms", collector.interval.as_millis()),
-            },
-        })
+        let mut written = json!({
+            "endpoint": names::collector_socket(workdir, &name),
+            "refreshInterval": format!("{}ms", collector.interval.as_millis()),
+        });
+        if let Some(path) = collector.http_path() {
+            written["http"] = json!({ "authority": collector.endpoint.authority(), "path": path });
+        }
+        json!({ "type": "OpenTelemetry", "name": name, "openTelemetry": written })
     });
     let metrics = json!({
         "applications": applications.collect::<Vec<Value>>(),
@@ -231,7 +231,10 @@ mod tests {
         let conf = json!({
             "sidecar": {"profiles": {"appendProfiles": [{"name": "Basic"}]}},
             "applications": [{"name": "web", "port": 8080}, {"address": "127.0.0.1", "port": 9090, "path": "/m"}],
-            "backends": [{"type": "OpenTelemetry", "openTelemetry": {"endpoint": "otel:4317"}}],
+            "backends": [
+                {"type": "OpenTelemetry", "openTelemetry": {"endpoint": "otel:4317"}},
+                {"type": "OpenTelemetry", "openTelemetry": {"endpoint": "http://vendor:4318/tenant"}},
+            ],
         });
         let metrics = ProxyMetrics::of(&kodiak_model::policy::Conf::new(conf)).unwrap();
         let labels = [("mesh".to_owned(), "default".to_owned())].into();
@@ -244,14 +247,25 @@ mod tests {
                     {"address": "10.0.0.5", "port": 8080, "path": "/metrics", "name": "web"},
                     {"address": "127.0.0.1", "port": 9090, "path": "/m"},
                 ],
-                "backends": [{
-                    "type": "OpenTelemetry",
-                    "name": "otel:4317",
-                    "openTelemetry": {
-                        "endpoint": names::collector_socket("/tmp/dp", "otel:4317"),
-                        "refreshInterval": "60000ms",
+                "backends": [
+                    {
+                        "type": "OpenTelemetry",
+                        "name": "otel:4317",
+                        "openTelemetry": {
+                            "endpoint": names::collector_socket("/tmp/dp", "otel:4317"),
+                            "refreshInterval": "60000ms",
+                        },
                     },
-                }],
+                    {
+                        "type": "OpenTelemetry",
+                        "name": "vendor:4318/tenant/v1/metrics",
+                        "openTelemetry": {
+                            "endpoint": names::collector_socket("/tmp/dp", "vendor:4318/tenant/v1/metrics"),
+                            "refreshInterval": "60000ms",
+                            "http": {"authority": "vendor:4318", "path": "/tenant/v1/metrics"},
+                        },
+                    },
+                ],
                 "sidecar": {"profiles": {"appendProfiles": [{"name": "Basic"}]}},
                 "extraLabels": {"mesh": "default"},
             })

@@ -29,6 +29,7 @@ use tokio::{
 
 const LOGS: &str = "/opentelemetry.proto.collector.logs.v1.LogsService/Export";
 const TRACES: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
+const LOGS_OVER_HTTP: &str = "/v1/logs";
 const TRACES_OVER_HTTP: &str = "/v1/traces";
 /// Compression flag and length before each gRPC message.
 const PREFIX: usize = 5;
@@ -188,12 +189,12 @@ async fn answer(request: Request<Incoming>, received: Arc<Received>) -> Result<R
 }
 
 fn answer_http(path: String, body: &[u8], received: &Received) -> Response<Body> {
-    let known = path.ends_with(TRACES_OVER_HTTP);
-    if known {
-        received.keep(&path, body, &received.traces);
-    }
     let mut response = response(Vec::new());
-    if !known {
+    if path.ends_with(TRACES_OVER_HTTP) {
+        received.keep(&path, body, &received.traces);
+    } else if path.ends_with(LOGS_OVER_HTTP) {
+        received.keep(&path, body, &received.logs);
+    } else {
         received.unknown.lock().expect("nobody panics with it").push(path);
         *response.status_mut() = StatusCode::NOT_FOUND;
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue, TE};
+use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderValue, TE};
 use hyper::{Request, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message as _;
@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::otlp::{self, ExportMetricsServiceRequest};
 use super::scrape::{ScrapeError, Scraper};
-use super::settings::{CollectorSettings, MetricsSettings};
+use super::settings::{CollectorSettings, HttpCollector, MetricsSettings};
 
 const EXPORT: &str = "http://collector/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
 const PUSH_TIME: Duration = Duration::from_secs(10);
@@ -33,6 +33,8 @@ enum PushError {
     Connect(#[source] std::io::Error),
     #[error("the request failed")]
     Exchange(#[from] hyper::Error),
+    #[error("the address or path of the collector is invalid")]
+    Address(#[from] hyper::http::Error),
     #[error("failed to read the response")]
     Read(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("the response has status {0}")]
@@ -41,6 +43,13 @@ enum PushError {
     Grpc { code: String, message: String },
     #[error("no response within {PUSH_TIME:?}")]
     TimedOut,
+}
+
+/// Socket of Envoy that leads to a collector, and the address for OTLP over HTTP.
+#[derive(Clone, Copy)]
+struct Target<'a> {
+    socket: &'a Path,
+    http: Option<&'a HttpCollector>,
 }
 
 /// Pushes to each collector once in its interval, and at once to a new one.
@@ -63,7 +72,8 @@ pub(super) async fn forever(scraper: &Scraper, folder: &Path, mut settings: watc
             }
             *at = Instant::now() + collector.interval();
             let socket = folder.join(&collector.endpoint);
-            let pushed = tokio::time::timeout(PUSH_TIME, push(scraper, &current, &socket, started)).await;
+            let target = Target { socket: &socket, http: collector.http.as_ref() };
+            let pushed = tokio::time::timeout(PUSH_TIME, push(scraper, &current, target, started)).await;
             if let Err(error) = pushed.unwrap_or(Err(PushError::TimedOut)) {
                 let error = &error as &dyn std::error::Error;
                 tracing::warn!(error, collector = name, "failed to push metrics, retrying at the next interval");
@@ -80,19 +90,43 @@ pub(super) async fn forever(scraper: &Scraper, folder: &Path, mut settings: watc
 async fn push(
     scraper: &Scraper,
     settings: &MetricsSettings,
-    socket: &Path,
+    target: Target<'_>,
     started: SystemTime,
 ) -> Result<(), PushError> {
     let sources = scraper.sources(settings).await?;
     for request in otlp::requests(&sources, &settings.extra_labels, started, SystemTime::now()) {
-        export(socket, &request).await?;
+        let stream = UnixStream::connect(target.socket).await.map_err(PushError::Connect)?;
+        match target.http {
+            None => call(stream, &request).await?,
+            Some(http) => post(stream, http, &request).await?,
+        }
     }
     Ok(())
 }
 
-/// One call over a connection of its own.
-async fn export(socket: &Path, message: &ExportMetricsServiceRequest) -> Result<(), PushError> {
-    let stream = UnixStream::connect(socket).await.map_err(PushError::Connect)?;
+/// OTLP over HTTP: one request over a connection of its own.
+async fn post(
+    stream: UnixStream,
+    HttpCollector { authority, path }: &HttpCollector,
+    message: &ExportMetricsServiceRequest,
+) -> Result<(), PushError> {
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    let request = Request::post(path)
+        .header(HOST, authority)
+        .header(CONTENT_TYPE, HeaderValue::from_static("application/x-protobuf"))
+        .body(Full::new(Bytes::from(message.encode_to_vec())))?;
+    let answered = async {
+        let status = sender.send_request(request).await?.status();
+        if status.is_success() { Ok(()) } else { Err(PushError::Status(status)) }
+    };
+    tokio::select! {
+        answered = answered => answered,
+        Err(error) = connection => Err(error.into()),
+    }
+}
+
+/// OTLP over gRPC: one call over a connection of its own.
+async fn call(stream: UnixStream, message: &ExportMetricsServiceRequest) -> Result<(), PushError> {
     let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
     let (mut sender, connection) = handshake.await?;
     let call = async {

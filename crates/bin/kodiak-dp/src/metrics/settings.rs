@@ -61,6 +61,15 @@ pub(super) struct CollectorSettings {
     /// Socket of Envoy that leads to the collector.
     pub(super) endpoint: String,
     pub(super) refresh_interval: String,
+    /// OTLP over HTTP instead of gRPC.
+    pub(super) http: Option<HttpCollector>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(super) struct HttpCollector {
+    /// Value of the host header.
+    pub(super) authority: String,
+    pub(super) path: String,
 }
 
 impl CollectorSettings {

@@ -15,9 +15,9 @@ use serde_json::Value;
 
 use super::placeholders::{self, Values};
 use super::{Attribute, Backend, BackendType, Conf, OpenTelemetryBackend, filter, format};
-use crate::open_telemetry;
+use crate::open_telemetry::{OtlpEndpoint, OtlpSignal, OtlpTransport};
 use crate::target::{
-    Carrier, Chain, Collector, CollectorProtocol, Destination, Inbound, Outbound, ProxyFact, ProxyFacts,
+    Carrier, Chain, Collector, Destination, Inbound, Outbound, ProxyFact, ProxyFacts,
 };
 use crate::{Confs, Entry, Source};
 
@@ -161,22 +161,26 @@ impl Loggers<'_> {
     }
 
     fn records(&self, backend: &OpenTelemetryBackend) -> Option<OpenTelemetryAccessLogConfig> {
-        let Collector { name, address, port, .. } = collector(backend)?;
+        let endpoint = OtlpEndpoint::parse(backend.endpoint.as_deref()?)?;
+        let cluster = cluster_of(&endpoint);
+        let http_service = endpoint.http_service(OtlpSignal::Logs, &cluster);
         let Values { mesh, zone, workload, .. } = *self.values;
         let resource = [("kuma.mesh", mesh), ("kuma.zone", zone), ("kuma.workload", workload)];
         let resource = resource.into_iter().filter(|(_, value)| !value.is_empty());
         let attribute = |Attribute { key, value }: &Attribute| attribute(key, self.values.fill(value));
         let target = grpc_service::EnvoyGrpc {
-            cluster_name: name.to_string(),
+            cluster_name: cluster,
             // Envoy would send the name of the cluster. Some servers reject its colons.
-            authority: open_telemetry::authority(&address, port),
+            authority: endpoint.authority(),
             ..grpc_service::EnvoyGrpc::default()
         };
+        let grpc_service = http_service.is_none().then(|| GrpcService {
+            target_specifier: Some(grpc_service::TargetSpecifier::EnvoyGrpc(target)),
+            ..GrpcService::default()
+        });
         Some(OpenTelemetryAccessLogConfig {
-            grpc_service: Some(GrpcService {
-                target_specifier: Some(grpc_service::TargetSpecifier::EnvoyGrpc(target)),
-                ..GrpcService::default()
-            }),
+            http_service,
+            grpc_service,
             log_name: LOG_NAME.to_owned(),
             resource_attributes: Some(KeyValueList {
                 values: resource.map(|(key, value)| attribute_of(key, value)).collect(),
@@ -210,11 +214,19 @@ impl Backend {
     }
 }
 
-/// Named after the endpoint alone: listeners that many proxies share reference it.
 fn collector(backend: &OpenTelemetryBackend) -> Option<Collector> {
-    let (address, port) = open_telemetry::endpoint(backend.endpoint.as_deref()?)?;
-    let name = format!("meshaccesslog:opentelemetry:{address}:{port}").into();
-    Some(Collector { name, address, port, protocol: CollectorProtocol::Grpc, tls: false })
+    let endpoint = OtlpEndpoint::parse(backend.endpoint.as_deref()?)?;
+    let (name, protocol) = (cluster_of(&endpoint).into(), endpoint.protocol());
+    Some(Collector { name, address: endpoint.host, port: endpoint.port, protocol, tls: false })
+}
+
+/// Named after the endpoint alone: listeners that many proxies share reference it.
+fn cluster_of(OtlpEndpoint { host, port, transport }: &OtlpEndpoint) -> String {
+    let transport = match transport {
+        OtlpTransport::Grpc => "",
+        OtlpTransport::Http { .. } => "-http",
+    };
+    format!("meshaccesslog:opentelemetry{transport}:{host}:{port}")
 }
 
 fn file(path: &str, lines: SubstitutionFormatString) -> FileAccessLog {

@@ -8,10 +8,10 @@ use kodiak_model::{Choice, GoDuration, Labels, labels, policy, tags};
 
 use super::spec::METRICS_PATH;
 use super::{Backend, BackendType, Conf, OpenTelemetryBackend, PrometheusBackend, Sidecar, TlsMode};
+use crate::open_telemetry::{OtlpEndpoint, OtlpSignal};
 
 /// Name of a Prometheus backend without a client ID.
 const DEFAULT_BACKEND: &str = "default-backend";
-const COLLECTOR_PORT: u32 = 4317;
 const REFRESH_INTERVAL: Duration = Duration::from_mins(1);
 /// More frequent pushes would only load the proxy and the collector.
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
@@ -54,17 +54,19 @@ impl PrometheusEndpoint {
 /// OpenTelemetry collector that the sidecar process pushes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetricCollector {
-    pub host: String,
-    pub port: u32,
+    pub endpoint: OtlpEndpoint,
     pub interval: Duration,
 }
 
 impl MetricCollector {
+    /// `host:port` for gRPC, with the path for HTTP.
     pub fn name(&self) -> String {
-        if self.host.contains(':') {
-            return format!("[{}]:{}", self.host, self.port);
-        }
-        format!("{}:{}", self.host, self.port)
+        format!("{}{}", self.endpoint.authority(), self.http_path().unwrap_or_default())
+    }
+
+    /// Path for OTLP over HTTP. `None` for gRPC.
+    pub fn http_path(&self) -> Option<String> {
+        self.endpoint.http_path(OtlpSignal::Metrics)
     }
 }
 
@@ -123,16 +125,11 @@ fn endpoint_of(backend: PrometheusBackend) -> PrometheusEndpoint {
     }
 }
 
-/// `None` for a reference to a MeshOpenTelemetryBackend.
+/// `None` for a reference to a MeshOpenTelemetryBackend that does not exist.
 fn collector_of(backend: &OpenTelemetryBackend) -> Option<MetricCollector> {
-    let endpoint = backend.endpoint.as_deref().filter(|endpoint| !endpoint.is_empty())?;
-    let (host, port) = match endpoint.rsplit_once(':') {
-        Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()?),
-        Some(_) | None => (endpoint, COLLECTOR_PORT),
-    };
+    let endpoint = OtlpEndpoint::parse(backend.endpoint.as_deref()?)?;
     let interval = backend.refresh_interval.and_then(GoDuration::to_std).unwrap_or(REFRESH_INTERVAL);
-    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-    Some(MetricCollector { host, port, interval: interval.max(SHORTEST_INTERVAL) })
+    Some(MetricCollector { endpoint, interval: interval.max(SHORTEST_INTERVAL) })
 }
 
 fn present(text: Option<String>) -> Option<String> {
@@ -205,6 +202,7 @@ mod tests {
         assert_eq!(collector("otel.example").as_deref(), Some("otel.example:4317"));
         assert_eq!(collector("otel.example:80").as_deref(), Some("otel.example:80"));
         assert_eq!(collector("[::1]:80").as_deref(), Some("[::1]:80"));
+        assert_eq!(collector("http://otel:4318/tenant").as_deref(), Some("otel:4318/tenant/v1/metrics"));
         let text = "backends: [{type: OpenTelemetry, openTelemetry: {endpoint: 'a:1', refreshInterval: 1ms}}]";
         assert_eq!(ProxyMetrics::of(&conf(text)).unwrap().collectors[0].interval, Duration::from_secs(1));
     }

@@ -3,7 +3,7 @@
 use kodiak_model::Choice;
 
 use super::{Backend, BackendType, Conf, DatadogBackend, OpenTelemetryBackend, ZipkinApiVersion, ZipkinBackend};
-use crate::open_telemetry;
+use crate::open_telemetry::{self, OtlpEndpoint};
 use crate::target::{Collector, CollectorProtocol};
 use crate::url::Uri;
 
@@ -15,21 +15,8 @@ const HTTPS_PORT: u32 = 443;
 pub(super) enum Sink {
     Zipkin(Zipkin),
     Datadog { address: Address, split_service: bool },
-    OpenTelemetry { address: Address, transport: Otlp },
+    OpenTelemetry(OtlpEndpoint),
 }
-
-/// Transport of OTLP.
-#[derive(Debug, PartialEq)]
-pub(super) enum Otlp {
-    Grpc,
-    /// Only MeshOpenTelemetryBackends have it.
-    Http {
-        path: String,
-    },
-}
-
-/// Path of traces, after the path of the backend.
-const OTLP_TRACES: &str = "/v1/traces";
 
 #[derive(Debug, PartialEq)]
 pub(super) struct Zipkin {
@@ -61,14 +48,7 @@ pub(super) fn of(conf: &Conf) -> Option<Sink> {
         }
         BackendType::OpenTelemetry => {
             let OpenTelemetryBackend { endpoint, backend_ref: _ } = open_telemetry.as_ref()?;
-            let endpoint = endpoint.as_deref()?;
-            if endpoint.contains("://") {
-                let (_, address, path) = parse(endpoint)?;
-                let path = format!("{}{OTLP_TRACES}", path.trim_end_matches('/'));
-                return Some(Sink::OpenTelemetry { address, transport: Otlp::Http { path } });
-            }
-            let (host, port) = open_telemetry::endpoint(endpoint)?;
-            Some(Sink::OpenTelemetry { address: Address { host, port }, transport: Otlp::Grpc })
+            Some(Sink::OpenTelemetry(OtlpEndpoint::parse(endpoint.as_deref()?)?))
         }
     }
 }
@@ -79,17 +59,17 @@ impl Sink {
         match self {
             Self::Zipkin(_) => "meshtrace:zipkin",
             Self::Datadog { .. } => "meshtrace:datadog",
-            Self::OpenTelemetry { .. } => "meshtrace:opentelemetry",
+            Self::OpenTelemetry(_) => "meshtrace:opentelemetry",
         }
     }
 
     pub(super) fn collector(&self) -> Collector {
-        let (Address { host, port }, protocol, tls) = match self {
-            Self::Zipkin(zipkin) => (&zipkin.address, CollectorProtocol::Http, zipkin.tls),
-            Self::OpenTelemetry { address, transport: Otlp::Grpc } => (address, CollectorProtocol::Grpc, false),
-            Self::Datadog { address, .. } | Self::OpenTelemetry { address, transport: Otlp::Http { .. } } => {
-                (address, CollectorProtocol::Http, false)
+        let (host, port, protocol, tls) = match self {
+            Self::Zipkin(Zipkin { address: Address { host, port }, tls, .. }) => {
+                (host, port, CollectorProtocol::Http, *tls)
             }
+            Self::Datadog { address: Address { host, port }, .. } => (host, port, CollectorProtocol::Http, false),
+            Self::OpenTelemetry(endpoint) => (&endpoint.host, &endpoint.port, endpoint.protocol(), false),
         };
         Collector { name: self.cluster().into(), address: host.clone(), port: *port, protocol, tls }
     }
@@ -137,6 +117,7 @@ fn parse(url: &str) -> Option<(bool, Address, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::open_telemetry::OtlpSignal;
     use crate::samples::conf;
 
     fn sink(backend: &str) -> Option<Sink> {
@@ -179,12 +160,9 @@ mod tests {
     #[test]
     fn open_telemetry_over_http_has_a_path() {
         let http = "{type: OpenTelemetry, openTelemetry: {endpoint: 'http://collector:4318/tenant'}}";
-        let address = Address { host: "collector".to_owned(), port: 4318 };
-        let transport = Otlp::Http { path: "/tenant/v1/traces".to_owned() };
-        assert_eq!(sink(http), Some(Sink::OpenTelemetry { address, transport }));
+        let Some(Sink::OpenTelemetry(endpoint)) = sink(http) else { panic!() };
+        assert_eq!(endpoint.http_path(OtlpSignal::Traces).as_deref(), Some("/tenant/v1/traces"));
         assert_eq!(sink(http).unwrap().collector().protocol, CollectorProtocol::Http);
-        let root = sink("{type: OpenTelemetry, openTelemetry: {endpoint: 'http://[::1]:4318'}}").unwrap();
-        assert!(matches!(root, Sink::OpenTelemetry { transport: Otlp::Http { path }, .. } if path == "/v1/traces"));
     }
 
     #[test]

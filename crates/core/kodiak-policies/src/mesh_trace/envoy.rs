@@ -1,27 +1,23 @@
 //! Tracing of the HTTP connection managers of inbounds and outbounds.
 
-use std::time::Duration;
-
-use kodiak_envoy::envoy::config::core::v3::http_uri::HttpUpstreamType;
-use kodiak_envoy::envoy::config::core::v3::{GrpcService, HttpService, HttpUri, grpc_service};
+use kodiak_envoy::any;
+use kodiak_envoy::envoy::config::core::v3::{GrpcService, grpc_service};
 use kodiak_envoy::envoy::config::trace::v3::zipkin_config::CollectorEndpointVersion;
 use kodiak_envoy::envoy::config::trace::v3::{DatadogConfig, OpenTelemetryConfig, ZipkinConfig, tracing};
 use kodiak_envoy::envoy::extensions::filters::network::http_connection_manager::v3::http_connection_manager::Tracing;
 use kodiak_envoy::envoy::r#type::tracing::v3::{CustomTag, custom_tag};
 use kodiak_envoy::envoy::r#type::v3::Percent;
-use kodiak_envoy::{any, duration};
 use kodiak_model::IntOrString;
 
-use super::backend::{self, Address, Otlp, Sink, Zipkin};
+use super::backend::{self, Address, Sink, Zipkin};
 use super::{Conf, HeaderTag, Sampling, Tag, ZipkinApiVersion};
+use crate::open_telemetry::{OtlpEndpoint, OtlpSignal};
 use crate::policy::for_everybody;
 use crate::target::{Carrier, Destination, Inbound, Outbound, ProxyFact, ProxyFacts};
 use crate::{Confs, Entry};
 
 /// Name of a service without tags and without a workload.
 const UNKNOWN: &str = "unknown";
-/// Of OTLP over HTTP, as in the specification of OpenTelemetry.
-const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
 const MESH_TAG: &str = "kuma.mesh";
 const ZONE_TAG: &str = "kuma.zone";
 const WORKLOAD_TAG: &str = "kuma.workload";
@@ -128,8 +124,8 @@ fn provider(sink: &Sink, service: &str, direction: Direction<'_>) -> tracing::Ht
         Sink::Datadog { address, split_service } => {
             ("envoy.tracers.datadog", any(&datadog(address, *split_service, sink.cluster(), service, direction)))
         }
-        Sink::OpenTelemetry { address, transport } => {
-            let config = open_telemetry(address, transport, sink.cluster());
+        Sink::OpenTelemetry(endpoint) => {
+            let config = open_telemetry(endpoint, sink.cluster());
             let config = OpenTelemetryConfig { service_name: service.to_owned(), ..config };
             ("envoy.tracers.opentelemetry", any(&config))
         }
@@ -175,27 +171,16 @@ fn datadog(
     }
 }
 
-fn open_telemetry(address: &Address, transport: &Otlp, cluster: &str) -> OpenTelemetryConfig {
-    match transport {
-        Otlp::Grpc => {
-            let collector =
-                grpc_service::EnvoyGrpc { cluster_name: cluster.to_owned(), ..grpc_service::EnvoyGrpc::default() };
-            let service = GrpcService {
-                target_specifier: Some(grpc_service::TargetSpecifier::EnvoyGrpc(collector)),
-                ..GrpcService::default()
-            };
-            OpenTelemetryConfig { grpc_service: Some(service), ..OpenTelemetryConfig::default() }
-        }
-        Otlp::Http { path } => {
-            let uri = HttpUri {
-                uri: format!("http://{}{path}", address.authority()),
-                timeout: Some(duration(EXPORT_TIMEOUT)),
-                http_upstream_type: Some(HttpUpstreamType::Cluster(cluster.to_owned())),
-            };
-            let service = HttpService { http_uri: Some(uri), ..HttpService::default() };
-            OpenTelemetryConfig { http_service: Some(service), ..OpenTelemetryConfig::default() }
-        }
+fn open_telemetry(endpoint: &OtlpEndpoint, cluster: &str) -> OpenTelemetryConfig {
+    if let Some(service) = endpoint.http_service(OtlpSignal::Traces, cluster) {
+        return OpenTelemetryConfig { http_service: Some(service), ..OpenTelemetryConfig::default() };
     }
+    let collector = grpc_service::EnvoyGrpc { cluster_name: cluster.to_owned(), ..grpc_service::EnvoyGrpc::default() };
+    let service = GrpcService {
+        target_specifier: Some(grpc_service::TargetSpecifier::EnvoyGrpc(collector)),
+        ..GrpcService::default()
+    };
+    OpenTelemetryConfig { grpc_service: Some(service), ..OpenTelemetryConfig::default() }
 }
 
 #[cfg(test)]

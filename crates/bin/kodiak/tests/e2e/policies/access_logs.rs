@@ -216,6 +216,22 @@ async fn collector_gets_records_with_attributes() {
     };
     assert!(has(&record.attributes, "source", "client") && has(&record.attributes, "status", "200"), "{record:?}");
     assert!(has(&record.resource, "kuma.mesh", "shop"), "{record:?}");
+
+    // The same records over HTTP.
+    let over_http = Otlp::start().await;
+    let (ip, port) = (over_http.address().ip(), over_http.address().port());
+    let spec = json!({ "protocol": "http", "endpoint": { "address": ip, "port": port, "path": "/tenant" } });
+    mesh.put("MeshOpenTelemetryBackend", "main", &spec).await;
+    let reference = json!({ "kind": "MeshOpenTelemetryBackend", "name": "main" });
+    let backends =
+        json!([{ "type": "OpenTelemetry", "openTelemetry": { "backendRef": reference, "body": "%REQ(:PATH)%" } }]);
+    mesh.put("MeshAccessLog", "otel", &to_backend(&json!({ "backends": backends }))).await;
+    eventually("a record arrives over HTTP", async || {
+        get(client.outbound(), "/posted").await?;
+        let seen = client.stats("access_logs|cluster.meshaccesslog").await;
+        expect(over_http.logs().iter().any(|record| record.body == "/posted"), seen)
+    })
+    .await;
     // Its cluster goes with the policy.
     mesh.delete("MeshAccessLog", "otel").await;
     eventually("the collector has no cluster", async || {

@@ -13,10 +13,12 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::{
     Request, Response, StatusCode,
     body::{Bytes, Incoming},
-    server::conn::http2,
     service::service_fn,
 };
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo},
+    server::conn::auto,
+};
 use jiff::Timestamp;
 use kodiak_crypto::{ServerCertParams, self_signed_server};
 use serde_json::{Value, json};
@@ -151,6 +153,35 @@ async fn collector_gets_metrics_in_each_interval() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn referenced_collector_gets_metrics_over_http_and_may_move_to_grpc() {
+    let Some(mesh) = Mesh::start(Mtls::Off).await else { return };
+    let client = mesh.sidecar(Dataplane::calling("client")).await;
+    let reference = json!({ "kind": "MeshOpenTelemetryBackend", "name": "main" });
+    let backend =
+        json!({ "type": "OpenTelemetry", "openTelemetry": { "backendRef": reference, "refreshInterval": "1s" } });
+    mesh.put("MeshMetric", "metrics", &json!({ "default": { "backends": [backend] } })).await;
+    for (protocol, prefix, expected) in [
+        ("http", json!("/tenant/"), "/tenant/v1/metrics"),
+        ("grpc", json!(null), "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"),
+    ] {
+        let collector = Collector::start().await;
+        let (ip, port) = (collector.address.ip(), collector.address.port());
+        let spec = json!({ "protocol": protocol, "endpoint": { "address": ip, "port": port, "path": prefix } });
+        mesh.put("MeshOpenTelemetryBackend", "main", &spec).await;
+        eventually(&format!("metrics of Envoy arrive over {protocol}"), async || {
+            let paths: Vec<String> = {
+                let received = collector.received.lock().unwrap();
+                let of_envoy = received.iter().filter(|(_, body)| contains(body, "envoy_server_live"));
+                of_envoy.map(|(path, _)| path.clone()).collect()
+            };
+            let arrived = paths.len() > 1 && paths.iter().all(|path| path == expected);
+            expect(arrived, (paths, client.admin("/listeners").await))
+        })
+        .await;
+    }
+}
+
 /// Dashboards that are shipped query only what is there.
 #[tokio::test(flavor = "multi_thread")]
 async fn dashboards_use_existing_metrics() {
@@ -264,8 +295,11 @@ impl Collector {
                         Ok::<_, Infallible>(response)
                     }
                 });
-                connections
-                    .spawn(http2::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service));
+                connections.spawn(async move {
+                    let server = auto::Builder::new(TokioExecutor::new());
+                    // Proxies close connections as they like.
+                    let _ = server.serve_connection(TokioIo::new(stream), service).await;
+                });
             }
         });
         Self { address, received, _tasks: tasks }
