@@ -2,13 +2,12 @@
 
 use std::{collections::HashMap, hash::Hash, sync::Arc};
 
-use kodiak_policies::target::Collector;
 use kodiak_xds::{
     Built,
     dynamic_config::Document,
     input::{
-        Admin, Assignment, DirectAccessCluster, DnsListener, DnsTable, DynamicConfig, ExternalCluster, Inbound,
-        Metrics, OutboundCluster, OutboundListener, Passthrough, Probes, Validation,
+        Admin, Assignment, CollectorCluster, DirectAccessCluster, DnsListener, DnsTable, DynamicConfig,
+        ExternalCluster, Inbound, Metrics, OutboundCluster, OutboundListener, Passthrough, Probes, Validation,
     },
 };
 use kodiak_xds_stream::Version;
@@ -26,7 +25,7 @@ pub(crate) struct Cache {
     pub(crate) assignments: InputCache<Assignment>,
     pub(crate) external: InputCache<ExternalCluster>,
     pub(crate) direct_access: InputCache<DirectAccessCluster>,
-    pub(crate) collectors: InputCache<Collector>,
+    pub(crate) collectors: InputCache<CollectorCluster>,
     pub(crate) passthrough: InputCache<Passthrough>,
     pub(crate) admin: InputCache<Admin>,
     pub(crate) probes: InputCache<Probes>,

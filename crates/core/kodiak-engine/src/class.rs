@@ -420,8 +420,8 @@ fn build(
             cache.direct_access.get(cluster, |input| vec![build_cluster(&direct_access::cluster(input))]),
         ),
         plan::Cluster::Collector(cluster) => (
-            Origin::of_collector(&cluster.name),
-            cache.collectors.get(&**cluster, |input| vec![build_cluster(&collector::cluster(input))]),
+            Origin::of_collector(&cluster.collector.name),
+            cache.collectors.get(cluster, |input| vec![build_cluster(&collector::cluster(input))]),
         ),
         plan::Cluster::External(cluster) => {
             (Origin::Outbound, cache.external.get(cluster, |input| vec![build_cluster(&external::cluster(input))]))

@@ -9,7 +9,7 @@ use kodiak_policies::{
 use kodiak_xds::{
     build_cluster, build_listener,
     dynamic_config::Document,
-    input::{CollectorListener, Metrics, MetricsListener, MetricsTls, Tags},
+    input::{CollectorCluster, CollectorListener, Metrics, MetricsListener, MetricsTls, Tags},
     metrics, names,
     node::{NodeMetadata, features},
 };
@@ -49,7 +49,7 @@ pub(crate) fn of(
     let input = Metrics {
         socket: names::metrics_socket(workdir, &subject.key.name, &subject.key.mesh),
         listeners: metrics.prometheus.iter().filter_map(listener).collect(),
-        collectors: metrics.collectors.iter().map(|each| collector(each, workdir)).collect(),
+        collectors: metrics.collectors.iter().map(|each| collector(each, workdir, metadata.ipv6_enabled)).collect(),
         reuse_port: metadata.has(features::REUSE_PORT),
     };
     let resources = context.cache.metrics.get(&input, |input| {
@@ -75,18 +75,17 @@ fn tls(mode: TlsMode, metadata: &NodeMetadata, subject: &Subject<'_>) -> Option<
     }
 }
 
-fn collector(collector: &MetricCollector, workdir: &str) -> CollectorListener {
+fn collector(collector: &MetricCollector, workdir: &str, ipv6: bool) -> CollectorListener {
     let name = collector.name();
-    CollectorListener {
-        socket: names::collector_socket(workdir, &name),
-        collector: Collector {
-            name: names::metric_collector(&name).into(),
-            address: collector.endpoint.host.clone(),
-            port: collector.endpoint.port,
-            protocol: collector.endpoint.protocol(),
-            tls: false,
-        },
-    }
+    let sink = Collector {
+        name: names::metric_collector(&name).into(),
+        address: collector.endpoint.host.clone(),
+        port: collector.endpoint.port,
+        protocol: collector.endpoint.protocol(),
+        tls: false,
+    };
+    let socket = names::collector_socket(workdir, &name);
+    CollectorListener { socket, cluster: CollectorCluster { collector: sink, ipv6 } }
 }
 
 /// Labels of metrics that are pushed. Prometheus adds those that it discovers.

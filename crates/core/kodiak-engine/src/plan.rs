@@ -18,8 +18,8 @@ use kodiak_rules::Proxy;
 use kodiak_services::vips::{self, Vips};
 use kodiak_xds::{
     input::{
-        Assignment, Callee, Carried, DirectAccessCluster, DnsRecord, Endpoint, ExternalCluster, OutboundCluster,
-        OutboundListener, Peer, Tags, TlsSource, UpstreamProtocol, Validation,
+        Assignment, Callee, Carried, CollectorCluster, DirectAccessCluster, DnsRecord, Endpoint, ExternalCluster,
+        OutboundCluster, OutboundListener, Peer, Tags, TlsSource, UpstreamProtocol, Validation,
     },
     names,
 };
@@ -81,7 +81,7 @@ pub(crate) enum Cluster {
     },
     External(ExternalCluster),
     DirectAccess(DirectAccessCluster),
-    Collector(Arc<Collector>),
+    Collector(CollectorCluster),
 }
 
 /// The outbounds of touched targets, by the name of their own cluster.
@@ -292,7 +292,10 @@ pub(crate) fn cluster(key: &ClassKey, rules: &Rules, from: Sources<'_>, cluster_
         ClusterTarget::Port(port) => return port::cluster(key, rules, from, port),
         ClusterTarget::DirectAccess => return direct_access::cluster(key, from),
         ClusterTarget::DirectAccessPlaintext => return direct_access::plaintext(from),
-        ClusterTarget::Collector(collector) => return Cluster::Collector(collector.clone()),
+        ClusterTarget::Collector(collector) => {
+            let ipv6 = key.reach.shape().ipv6;
+            return Cluster::Collector(CollectorCluster { collector: Collector::clone(collector), ipv6 });
+        }
     };
     let service = names::service(tags);
     let (name, mesh): (Arc<str>, _) = (names::service_cluster(tags).into(), from.view.name.clone());

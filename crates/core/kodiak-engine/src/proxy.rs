@@ -7,7 +7,10 @@ use std::{
 
 use jiff::Timestamp;
 use kodiak_identity::{TlsPolicies, accepts};
-use kodiak_model::{Cidr, InboundTls, ProxyKey, kinds::dataplane::Dataplane};
+use kodiak_model::{
+    Cidr, InboundTls, ProxyKey,
+    kinds::dataplane::{Dataplane, Inbound},
+};
 use kodiak_policies::{
     Entry,
     mesh_proxy_patch::ProxyPatches,
@@ -21,8 +24,8 @@ use kodiak_xds::{
     check::Fault,
     collector, dns, dynamic_config, inbound,
     input::{
-        self, Admin, ByKind, DnsListener, DnsRecord, DnsServer, DnsTable, DynamicConfig, OutsideTraffic, Passthrough,
-        ProbeEndpoint, Probes, TlsParameters, TlsSource, Validation,
+        self, Admin, ByKind, CollectorCluster, DnsListener, DnsRecord, DnsServer, DnsTable, DynamicConfig,
+        OutsideTraffic, Passthrough, ProbeEndpoint, Probes, TlsParameters, TlsSource, Validation,
     },
     names,
     node::{NodeMetadata, features},
@@ -292,7 +295,7 @@ impl EngineProxy {
             built.extend(groups.map(|group| (origin, group)));
         };
         add(Origin::Inbound, &mut self.inbounds(subject, tls, &entries, &clusters, context).into_iter());
-        for (origin, group) in collectors(&entries, &subject.class.rules, context) {
+        for (origin, group) in collectors(&entries, &subject.class.rules, self.metadata.ipv6_enabled, context) {
             add(origin, &mut std::iter::once(group));
         }
         add(Origin::Transparent, &mut self.redirection(subject, &accepted, context).into_iter());
@@ -410,7 +413,7 @@ impl EngineProxy {
             address: address(spec).to_owned(),
             port: admin_port(&self.metadata, spec),
             endpoint,
-            readiness_port: self.metadata.readiness_port,
+            readiness: self.metadata.readiness(),
             certificate: context.identities.admin(&subject.key),
             reuse_port: self.metadata.has(features::REUSE_PORT),
         };
@@ -427,8 +430,11 @@ impl EngineProxy {
         let spec = &subject.dataplane.dataplane;
         let probes = spec.probes.as_ref().filter(|probes| probes.port != 0 && !self.metadata.probe_proxy)?;
         let endpoint = |probe: &kodiak_model::kinds::dataplane::ProbeEndpoint| {
-            let inbound =
-                spec.inbounds().iter().position(|inbound| inbound.port == probe.inbound_port && inbound.is_served());
+            // Probes of containers name the port of the application.
+            let served = |port: fn(&Inbound) -> u32| {
+                spec.inbounds().iter().position(|inbound| port(inbound) == probe.inbound_port && inbound.is_served())
+            };
+            let inbound = served(Inbound::service_port).or_else(|| served(|inbound| inbound.port));
             ProbeEndpoint {
                 path: probe.path.clone(),
                 inbound_path: probe.inbound_path.clone(),
@@ -526,6 +532,7 @@ fn outside(subject: &Subject<'_>, shadow: Shadow) -> OutsideTraffic {
 fn collectors(
     entries: &[Arc<ByKind<Vec<Entry>>>],
     rules: &Rules,
+    ipv6: bool,
     context: &mut UpdateContext<'_>,
 ) -> Vec<(Origin, Group)> {
     let entries = entries.iter().flat_map(|by_kind| by_kind.iter());
@@ -533,8 +540,12 @@ fn collectors(
     let used = confs.flat_map(|(policy, entries)| entries.iter().flat_map(move |entry| policy.collectors(&entry.conf)));
     let mut used: BTreeSet<Arc<Collector>> = used.map(Arc::new).collect();
     used.extend(rules.for_passthrough().used_collectors());
-    let make = |input: &Collector| vec![build_cluster(&collector::cluster(input))];
-    used.iter().map(|input| (Origin::of_collector(&input.name), context.cache.collectors.get(input, make))).collect()
+    let make = |input: &CollectorCluster| vec![build_cluster(&collector::cluster(input))];
+    let built = |collector: &Arc<Collector>| {
+        let input = CollectorCluster { collector: Collector::clone(collector), ipv6 };
+        (Origin::of_collector(&collector.name), context.cache.collectors.get(&input, make))
+    };
+    used.iter().map(built).collect()
 }
 
 /// Groups after the modifications for the proxy, and the resources that these add.

@@ -12,7 +12,7 @@ use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::{
 use kodiak_envoy::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
 
 use crate::address::{self, LOOPBACK};
-use crate::input::{Admin, AdminCertificate, AdminEndpoint};
+use crate::input::{Admin, AdminCertificate, AdminEndpoint, Readiness};
 use crate::{clusters, filters, names, routes, tls};
 
 pub(crate) const READY: &str = "/ready";
@@ -45,7 +45,11 @@ pub fn listener(admin: &Admin) -> Option<Listener> {
 }
 
 pub fn clusters(admin: &Admin) -> Vec<Cluster> {
-    let readiness = admin.readiness_port.map(|port| clusters::of_one(names::READINESS, address::tcp(LOOPBACK, port)));
+    let readiness = admin.readiness.as_ref().map(|readiness| match readiness {
+        Readiness::Port(port) => address::tcp(LOOPBACK, *port),
+        Readiness::Socket(path) => address::pipe(path),
+    });
+    let readiness = readiness.map(|address| clusters::of_one(names::READINESS, address));
     [clusters::of_one(names::ADMIN, endpoint(&admin.endpoint))].into_iter().chain(readiness).collect()
 }
 
@@ -57,7 +61,7 @@ pub(crate) fn endpoint(endpoint: &AdminEndpoint) -> Address {
 }
 
 fn ready(admin: &Admin) -> Route {
-    let cluster = if admin.readiness_port.is_some() { names::READINESS } else { names::ADMIN };
+    let cluster = if admin.readiness.is_some() { names::READINESS } else { names::ADMIN };
     routes::rewritten(READY, cluster, READY)
 }
 
@@ -103,7 +107,7 @@ mod tests {
             address: "10.0.0.5".to_owned(),
             port: 9901,
             endpoint: AdminEndpoint::Socket("/tmp/admin.sock".to_owned()),
-            readiness_port: Some(9902),
+            readiness: Some(Readiness::Port(9902)),
             certificate: Some(Arc::new(AdminCertificate {
                 certificate: "CERT".to_owned(),
                 key: "KEY".to_owned(),
@@ -164,8 +168,16 @@ mod tests {
     }
 
     #[test]
+    fn readiness_may_be_served_on_a_socket() {
+        let readiness = Some(Readiness::Socket("/tmp/ready.sock".to_owned()));
+        let clusters = clusters(&Admin { readiness, ..admin() });
+        let address = at(&clusters[1], "/loadAssignment/endpoints/0/lbEndpoints/0/endpoint/address");
+        assert_eq!((&*clusters[1].name, address), (names::READINESS, json!({"pipe": {"path": "/tmp/ready.sock"}})));
+    }
+
+    #[test]
     fn envoy_serves_readiness_without_a_readiness_port() {
-        let alone = Admin { readiness_port: None, certificate: None, ..admin() };
+        let alone = Admin { readiness: None, certificate: None, ..admin() };
         let listener = listener(&alone).unwrap();
         assert_eq!(listener.filter_chains.len(), 1);
         let path = "/filterChains/0/filters/0/typedConfig/routeConfig/virtualHosts/0/routes/0/route/cluster";

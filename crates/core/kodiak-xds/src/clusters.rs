@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kodiak_envoy::envoy::config::cluster::v3::circuit_breakers::Thresholds;
-use kodiak_envoy::envoy::config::cluster::v3::cluster::{ClusterDiscoveryType, DiscoveryType};
+use kodiak_envoy::envoy::config::cluster::v3::cluster::{ClusterDiscoveryType, DiscoveryType, DnsLookupFamily};
 use kodiak_envoy::envoy::config::cluster::v3::{CircuitBreakers, Cluster};
 use kodiak_envoy::envoy::config::core::v3::{
     Address, Http1ProtocolOptions, Http2ProtocolOptions, HttpProtocolOptions as CommonOptions,
@@ -42,6 +42,11 @@ pub(crate) fn cluster(name: &str, discovery: DiscoveryType) -> Cluster {
         }),
         ..Cluster::default()
     }
+}
+
+/// IP families of the addresses that Envoy resolves. On a machine without IPv6, an IPv6 address would never answer.
+pub(crate) fn lookup(discovery: DiscoveryType, ipv6: bool) -> DnsLookupFamily {
+    if discovery == DiscoveryType::StrictDns && !ipv6 { DnsLookupFamily::V4Only } else { DnsLookupFamily::Auto }
 }
 
 /// Sets a stat name, for clusters whose names contain characters that metrics do not allow.

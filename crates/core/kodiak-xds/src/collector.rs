@@ -7,9 +7,10 @@ use kodiak_model::address::is_ip;
 use kodiak_policies::target::{Collector, CollectorProtocol};
 
 use crate::clusters::{self, Http};
+use crate::input::CollectorCluster;
 use crate::{address, tls};
 
-pub fn cluster(collector: &Collector) -> Cluster {
+pub fn cluster(CollectorCluster { collector, ipv6 }: &CollectorCluster) -> Cluster {
     let Collector { name, address: host, port, protocol, tls: encrypted } = collector;
     let discovery = if is_ip(host) { DiscoveryType::Static } else { DiscoveryType::StrictDns };
     let http = match protocol {
@@ -25,6 +26,7 @@ pub fn cluster(collector: &Collector) -> Cluster {
         load_assignment: Some(clusters::assignment(name, address::tcp(host, *port))),
         typed_extension_protocol_options: http.into_iter().collect(),
         transport_socket: encrypted.then(|| tls::socket(&context())),
+        dns_lookup_family: clusters::lookup(discovery, *ipv6).into(),
         ..clusters::with_stat_name(clusters::cluster(name, discovery))
     }
 }
@@ -36,8 +38,22 @@ mod tests {
     use super::*;
     use crate::testing::{at, check};
 
-    fn collector(address: &str, protocol: CollectorProtocol, tls: bool) -> Collector {
-        Collector { name: "meshtrace:opentelemetry".into(), address: address.to_owned(), port: 4317, protocol, tls }
+    fn collector(address: &str, protocol: CollectorProtocol, tls: bool) -> CollectorCluster {
+        let name = "meshtrace:opentelemetry".into();
+        CollectorCluster {
+            collector: Collector { name, address: address.to_owned(), port: 4317, protocol, tls },
+            ipv6: true,
+        }
+    }
+
+    #[test]
+    fn hostname_is_resolved_to_ipv4_alone_without_ipv6() {
+        for (host, ipv6, family) in
+            [("otel", false, "V4_ONLY".into()), ("otel", true, Value::Null), ("10.0.0.1", false, Value::Null)]
+        {
+            let input = CollectorCluster { ipv6, ..collector(host, CollectorProtocol::Grpc, false) };
+            assert_eq!(at(&cluster(&input), "/dnsLookupFamily"), family, "{host} {ipv6}");
+        }
     }
 
     #[test]

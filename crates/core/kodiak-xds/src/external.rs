@@ -8,7 +8,7 @@ mod tls_settings;
 use std::collections::BTreeMap;
 
 use kodiak_envoy::envoy::config::cluster::v3::Cluster;
-use kodiak_envoy::envoy::config::cluster::v3::cluster::{DiscoveryType, DnsLookupFamily};
+use kodiak_envoy::envoy::config::cluster::v3::cluster::DiscoveryType;
 use kodiak_envoy::envoy::config::core::v3::Locality;
 use kodiak_envoy::envoy::config::endpoint::v3::{ClusterLoadAssignment, LbEndpoint, LocalityLbEndpoints};
 use kodiak_model::address::is_ip;
@@ -21,10 +21,8 @@ pub use tls_settings::tls;
 /// Endpoints are inline: they come from the user, not from discovery.
 pub fn cluster(external: &ExternalCluster) -> Cluster {
     let discovery = discovery(&external.endpoints);
-    let ipv4_only = discovery == DiscoveryType::StrictDns && !external.ipv6;
-    let lookup = if ipv4_only { DnsLookupFamily::V4Only } else { DnsLookupFamily::Auto };
     let cluster = Cluster {
-        dns_lookup_family: lookup.into(),
+        dns_lookup_family: clusters::lookup(discovery, external.ipv6).into(),
         load_assignment: Some(assignment(&external.name, &external.endpoints)),
         transport_socket: external.tls.as_ref().map(|tls_settings| tls::socket(&context::upstream(tls_settings))),
         ..clusters::cluster(&external.name, discovery)

@@ -14,7 +14,7 @@ use kodiak_policies::mesh_metric::ProxyMetrics;
 use serde_json::{Value, json};
 
 use crate::dynamic_config::Document;
-use crate::input::{CollectorListener, Metrics, MetricsListener, MetricsTls, Tags, TlsParameters};
+use crate::input::{CollectorCluster, CollectorListener, Metrics, MetricsListener, MetricsTls, Tags, TlsParameters};
 use crate::{address, clusters, collector, filters, names, routes, tls};
 
 /// Path at which `kodiak dp` reads its configuration, and at which it serves metrics.
@@ -62,7 +62,7 @@ pub fn listeners(metrics: &Metrics) -> Vec<Listener> {
 pub fn clusters(metrics: &Metrics) -> Vec<Cluster> {
     let scraped =
         (!metrics.listeners.is_empty()).then(|| clusters::of_one(names::METRICS, address::pipe(&metrics.socket)));
-    let collectors = metrics.collectors.iter().map(|each| collector::cluster(&each.collector));
+    let collectors = metrics.collectors.iter().map(|each| collector::cluster(&each.cluster));
     scraped.into_iter().chain(collectors).collect()
 }
 
@@ -114,7 +114,7 @@ fn file(path: &str) -> DataSource {
 
 /// Connections of `kodiak dp` to a collector, which Envoy resolves and encrypts.
 fn push(input: &CollectorListener) -> Listener {
-    let CollectorListener { socket, collector } = input;
+    let CollectorListener { socket, cluster: CollectorCluster { collector, ipv6: _ } } = input;
     let proxy = filters::tcp_proxy(&collector.name, &collector.name, None);
     Listener {
         name: collector.name.to_string(),
@@ -217,7 +217,8 @@ mod tests {
             protocol: CollectorProtocol::Grpc,
             tls: false,
         };
-        let collectors = vec![CollectorListener { socket: "/tmp/o.sock".to_owned(), collector }];
+        let cluster = CollectorCluster { collector, ipv6: true };
+        let collectors = vec![CollectorListener { socket: "/tmp/o.sock".to_owned(), cluster }];
         let metrics = Metrics { listeners: Vec::new(), collectors, ..metrics(MetricsTls::Disabled) };
         let listener = &listeners(&metrics)[0];
         assert_eq!(at(listener, "/address/pipe/path"), "/tmp/o.sock");

@@ -313,6 +313,11 @@ pub fn access_log_pipe(workdir: &str, name: &str, mesh: &str) -> String {
     }
 }
 
+/// Socket on which kuma-dp before 2.14 serves `/ready`.
+pub fn readiness_socket(workdir: &str) -> String {
+    socket(workdir, "kuma-readiness-reporter")
+}
+
 /// Socket of Envoy's admin interface, for `kodiak dp` only.
 pub fn admin_socket(workdir: &str) -> String {
     socket(workdir, "kuma-envoy-admin")

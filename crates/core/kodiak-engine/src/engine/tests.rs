@@ -9,6 +9,7 @@ mod faults;
 mod objects;
 mod patches;
 mod policies;
+mod probes;
 mod reachability;
 mod scratch;
 mod traces;
@@ -25,6 +26,11 @@ use super::*;
 fn names(world: &World, proxy: &str, type_url: TypeUrl) -> Vec<String> {
     let snapshot = world.snapshot(proxy);
     snapshot.of(type_url).keys().map(ToString::to_string).collect()
+}
+
+/// JSON of a resource without secrets.
+fn resource(world: &World, proxy: &str, type_url: TypeUrl, name: &str) -> serde_json::Value {
+    crate::redacted::config(&world.snapshot(proxy)).unwrap()[type_url.as_str()][name].clone()
 }
 
 /// Two clients that list `backend`, one that does not, and one instance of `backend`.

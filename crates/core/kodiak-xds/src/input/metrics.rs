@@ -46,5 +46,13 @@ pub enum MetricsTls {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CollectorListener {
     pub socket: String,
+    pub cluster: CollectorCluster,
+}
+
+/// Cluster of a server that receives logs, traces or metrics.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct CollectorCluster {
     pub collector: Collector,
+    /// Whether its hostname is resolved to IPv6 addresses, too.
+    pub ipv6: bool,
 }

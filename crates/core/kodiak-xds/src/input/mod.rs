@@ -17,7 +17,7 @@ pub use kodiak_policies::target::{Endpoint, Tags, TlsParameters};
 mod metrics;
 mod validation;
 
-pub use metrics::{CollectorListener, Metrics, MetricsListener, MetricsTls};
+pub use metrics::{CollectorCluster, CollectorListener, Metrics, MetricsListener, MetricsTls};
 pub use validation::{Cas, TrustedCas, Validation};
 
 use crate::dynamic_config::Document;
@@ -331,10 +331,18 @@ pub struct Admin {
     pub address: String,
     pub port: u32,
     pub endpoint: AdminEndpoint,
-    /// Port on which `kodiak dp` serves `/ready`. Envoy itself serves it when missing.
-    pub readiness_port: Option<u32>,
+    /// Where the sidecar process serves `/ready`. Envoy itself serves it when missing.
+    pub readiness: Option<Readiness>,
     pub certificate: Option<Arc<AdminCertificate>>,
     pub reuse_port: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Readiness {
+    /// On the loopback interface.
+    Port(u32),
+    /// kuma-dp before 2.14.
+    Socket(String),
 }
 
 /// Address of Envoy's admin interface.

@@ -20,7 +20,7 @@ pub use redirect::{Redirect, Redirection, TransparentProxy};
 pub use version::{DpVersion, EnvoyVersion, Versions};
 
 use crate::address::LOOPBACK;
-use crate::input::{AdminEndpoint, DnsServer, Shape};
+use crate::input::{AdminEndpoint, DnsServer, Readiness, Shape};
 use crate::names;
 use fields::{Reader, Writer};
 
@@ -149,6 +149,13 @@ impl NodeMetadata {
     /// See [`features`].
     pub fn has(&self, feature: &str) -> bool {
         self.features.contains(feature)
+    }
+
+    /// `None` if the sidecar process does not serve readiness.
+    pub fn readiness(&self) -> Option<Readiness> {
+        let socket = self.workdir.as_deref().filter(|_| self.has(features::READINESS_SOCKET));
+        let socket = socket.map(|workdir| Readiness::Socket(names::readiness_socket(workdir)));
+        socket.or_else(|| self.readiness_port.map(Readiness::Port))
     }
 
     /// The Dataplane's settings apply only when the metadata has none.

@@ -7,16 +7,11 @@ use kodiak_xds_stream::TypeUrl;
 use serde_json::{Value, json};
 
 use super::{
-    names,
+    names, resource,
     world::{World, dataplane, inbound},
 };
-use crate::redacted;
 
 const MTLS: &str = r#"{"mtls": {"enabledBackend": "ca", "backends": [{"name": "ca", "type": "builtin"}]}}"#;
-
-fn resource(world: &World, proxy: &str, type_url: TypeUrl, name: &str) -> Value {
-    redacted::config(&world.snapshot(proxy)).unwrap()[type_url.as_str()][name].clone()
-}
 
 fn direct(world: &World, proxy: &str) -> Vec<String> {
     names(world, proxy, TypeUrl::Listener).into_iter().filter(|name| name.starts_with("direct_access_")).collect()
