@@ -23,8 +23,6 @@ pub enum Exempt {
     NotEnforced,
     /// Its Dataplane lists outbounds.
     NotTransparent,
-    /// Its Dataplane has a reachable list.
-    Listed,
 }
 
 /// Facts of a mesh.
@@ -76,17 +74,9 @@ impl<'a> Trimming<'a> {
     /// `None` when destinations may be trimmed. A proxy that never connected counts as transparent, unless its Dataplane
     /// lists outbounds.
     pub fn exempt(&self, client: &Proxy) -> Option<Exempt> {
-        let lists =
-            client.dataplane.networking.as_ref().and_then(|networking| networking.transparent_proxying.as_ref());
-        let has_list = lists.is_some_and(|all| !all.reachable_services.is_empty() || all.reachable_backends.is_some());
         let redirected = self.world.redirects_outbound(client);
-        if !self.applies {
-            Some(Exempt::NotEnforced)
-        } else if !redirected.unwrap_or_else(|| client.dataplane.usable_outbounds().next().is_none()) {
-            Some(Exempt::NotTransparent)
-        } else {
-            has_list.then_some(Exempt::Listed)
-        }
+        let redirected = redirected.unwrap_or_else(|| client.dataplane.usable_outbounds().next().is_none());
+        if self.applies { (!redirected).then_some(Exempt::NotTransparent) } else { Some(Exempt::NotEnforced) }
     }
 
     pub fn client(&'a self, client: &Proxy) -> ClientTrimming<'a> {

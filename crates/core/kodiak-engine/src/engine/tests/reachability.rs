@@ -112,14 +112,6 @@ fn labels_override_the_setting() {
 }
 
 #[test]
-fn list_of_the_dataplane_wins() {
-    let mut world = mesh(Mode::On);
-    world.redirected("listed", &["x", "y"]);
-    world.assign_vips();
-    assert_eq!(called(&world, "listed"), ["x", "y"]);
-}
-
-#[test]
 fn destination_whose_requests_are_routed_elsewhere_stays() {
     let mut world = mesh(Mode::On);
     world.permission("y", Some(&allow("y", &["a"])));
