@@ -157,8 +157,8 @@ impl Class {
             let mut generated = Vec::new();
             let mut listen = |listener: &OutboundListener| {
                 let group = cache.listeners.get(listener, |input| vec![build_listener(&outbound::listener(input))]);
-                let is_direct = [names::DIRECT_ACCESS, names::DIRECT_ACCESS_PLAINTEXT].contains(&&*listener.cluster);
-                let origin = if is_direct { Origin::DirectAccess } else { Origin::Outbound };
+                let origin =
+                    if names::is_direct_access(&listener.cluster) { Origin::DirectAccess } else { Origin::Outbound };
                 if key.patches.is_some() {
                     generated.push((origin, group.clone()));
                 }

@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-use kodiak_identity::TlsPolicies;
+use kodiak_identity::{ServerAccess, TlsPolicies};
 use kodiak_model::{ProxyKey, TargetKind, TargetRef, kinds::mesh::Mesh as MeshSpec};
 use kodiak_policies::{mesh_proxy_patch, otlp_backends::OtlpBackends};
 use kodiak_reachability::Mode;
@@ -202,6 +202,11 @@ impl Mesh {
         let touched = self.services.replace(name, old.as_deref(), dataplane.map(Arc::as_ref));
         self.dirty.targets.extend(touched.into_iter().map(Target::Service));
         if old.as_ref() != dataplane {
+            let access = |proxy: Option<&Arc<Proxy>>| Some(ServerAccess::of(&self.view.rollout, proxy?));
+            if access(old.as_ref()) != access(dataplane) {
+                let services = dataplane.into_iter().flat_map(|proxy| services_of(proxy));
+                self.dirty.targets.extend(services.map(Target::Service));
+            }
             if dataplane.is_some_and(|proxy| Mode::in_labels(&proxy.labels) == Some(Mode::On)) {
                 self.trimmed_by_label.insert(name.clone());
             } else {
@@ -440,7 +445,8 @@ impl Mesh {
             proxy.class = Some(id);
         }
         let (key, class) = self.classes.get(id).expect("a proxy is a member of its class");
-        let hostnames = self.hostnames.as_ref().filter(|_| key.permitted.is_some());
+        let is_explained = key.permitted.is_some() && !key.reach.is_bounded();
+        let hostnames = self.hostnames.as_ref().filter(|_| is_explained);
         let explained = context.settings.explained.as_ref();
         let trimmed = hostnames.zip(explained).map(|(all, ranges)| Trimmed { records: all.table(), ranges });
         let subject = Subject {
@@ -475,7 +481,7 @@ impl Mesh {
             (!names.is_empty()).then_some((*kind, names))
         });
         let reach = Reach::of(&proxy.metadata, member, self.view.mode);
-        let permitted = self.permitted.as_ref().filter(|_| !reach.is_listed());
+        let permitted = self.permitted.as_ref().filter(|_| reach.is_redirected());
         let permitted = permitted.and_then(|permitted| permitted.graph().sets_of_client(name));
         let items = all.iter().flat_map(|policy| policy.body.to.iter().map(|item| (policy.kind.name, &item.conf)));
         let whole = all.iter().filter_map(|policy| Some((policy.kind.name, policy.body.default.as_ref()?)));
@@ -569,6 +575,11 @@ impl Mesh {
             self.classes.leave(id, name);
         }
     }
+}
+
+/// Values of `kuma.io/service` of its inbounds.
+fn services_of(proxy: &Proxy) -> impl Iterator<Item = Arc<str>> {
+    proxy.dataplane.inbounds().iter().filter_map(|inbound| inbound.service()).map(Arc::from)
 }
 
 fn contains(lists: &Lists, (kind, name): &PolicyKey) -> bool {

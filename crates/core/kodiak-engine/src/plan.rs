@@ -290,8 +290,7 @@ pub(crate) fn cluster(key: &ClassKey, rules: &Rules, from: Sources<'_>, cluster_
     let tags = match cluster_target {
         ClusterTarget::Service(tags) => tags,
         ClusterTarget::Port(port) => return port::cluster(key, rules, from, port),
-        ClusterTarget::DirectAccess => return direct_access::cluster(key, from),
-        ClusterTarget::DirectAccessPlaintext => return direct_access::plaintext(from),
+        ClusterTarget::DirectAccess(access) => return direct_access::cluster(key, from, *access),
         ClusterTarget::Collector(collector) => return Cluster::Collector(collector.clone()),
     };
     let service = names::service(tags);

@@ -9,7 +9,7 @@ use kodiak_identity::TlsPolicies;
 use kodiak_reachability::{Mode, Purpose, SetId, certificates};
 use kodiak_rules::{Proxy, Shadow};
 
-use super::Mesh;
+use super::{Mesh, services_of};
 use crate::{
     dirty_set::DirtySet,
     engine::UpdateContext,
@@ -36,8 +36,7 @@ impl Mesh {
     /// A Dataplane came, changed or left.
     pub(super) fn admission_changed(&mut self, name: &Arc<str>, dataplane: Option<&Arc<Proxy>>) {
         let Some(dataplane) = dataplane.filter(|_| self.permitted.is_some()) else { return };
-        let services = dataplane.dataplane.inbounds().iter().filter_map(|inbound| inbound.service()).map(Arc::from);
-        let served = self.evidence(Shadow::default()).served_by(name, services);
+        let served = self.evidence(Shadow::default()).served_by(name, services_of(dataplane));
         self.dirty.admissions.extend(served);
     }
 
@@ -49,8 +48,7 @@ impl Mesh {
         }
         for name in selected {
             let Some(dataplane) = self.dataplanes.get(name) else { continue };
-            let services = dataplane.dataplane.inbounds().iter().filter_map(|inbound| inbound.service()).map(Arc::from);
-            let served = self.evidence(Shadow::default()).served_by(name, services);
+            let served = self.evidence(Shadow::default()).served_by(name, services_of(dataplane));
             self.dirty.permissions.extend(served);
         }
         self.dirty.admissions.extend(self.objects.unseen().into_iter().map(Target::Object));
