@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-use kodiak_identity::{Identity, TlsPolicies};
+use kodiak_identity::TlsPolicies;
 use kodiak_model::{ProxyKey, TargetKind, TargetRef, kinds::mesh::Mesh as MeshSpec};
 use kodiak_policies::{mesh_proxy_patch, otlp_backends::OtlpBackends};
 use kodiak_reachability::Mode;
@@ -59,7 +59,6 @@ pub(crate) struct Mesh {
     referring: BTreeMap<PolicyKey, Arc<Policy>>,
     otlp_backends: OtlpBackends,
     policy_index: PolicyIndex,
-    identities: BTreeMap<Arc<str>, Arc<Identity>>,
     /// MeshHTTPRoutes, for the policies that target them.
     resources: Arc<Resources>,
     services: Services,
@@ -103,7 +102,6 @@ impl Mesh {
             policies: BTreeMap::new(),
             referring: BTreeMap::new(),
             otlp_backends: OtlpBackends::default(),
-            identities: BTreeMap::new(),
             policy_index: PolicyIndex::default(),
             resources: Arc::default(),
             services: Services::default(),
@@ -135,7 +133,6 @@ impl Mesh {
             referring: _,
             otlp_backends,
             policy_index: _,
-            identities,
             resources: _,
             services: _,
             objects,
@@ -148,8 +145,7 @@ impl Mesh {
             last_good: _,
             dirty: _,
         } = self;
-        let has_documents = !identities.is_empty()
-            || !otlp_backends.is_empty()
+        let has_documents = !otlp_backends.is_empty()
             || spec.is_some()
             || rollout.is_some()
             || *lacks_rollout
@@ -305,7 +301,11 @@ impl Mesh {
             view.lacks_rollout = self.lacks_rollout;
             view_changed = view != self.view;
             self.objects.set_rollout(&view.rollout);
+            let is_step = view.rollout != self.view.rollout;
             self.view = view;
+            if is_step && self.permitted.is_some() {
+                self.step_taken(&mut dirty);
+            }
         }
         if dirty.routes {
             self.update_routes(&mut dirty.policies);

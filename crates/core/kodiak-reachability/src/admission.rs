@@ -1,6 +1,4 @@
-//! Permissions of the inbounds behind a destination.
-//!
-//! An inbound that accepts plain text admits everybody, whatever its permissions are: a caller may be outside the mesh.
+//! Permissions of the inbounds behind a destination, for one [`Purpose`].
 //!
 //! Dataplanes in this zone are known, so their permissions are exact. Those of other zones are not: there, a MeshService
 //! stands for a proxy with one inbound that has the tags of its selector, its zone and nothing else that is known.
@@ -10,7 +8,7 @@ mod tests;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use kodiak_identity::{TlsPolicies, accepts, is_permissive};
+use kodiak_identity::{TlsPolicies, is_permissive};
 use kodiak_model::{
     InboundTls, ProxyType, TargetKind, TargetRef,
     kinds::{
@@ -27,7 +25,7 @@ use kodiak_rollout::Rollout;
 use kodiak_rules::{Policy, PolicyIndex, Proxy, Shadow};
 use kodiak_world::{Destination, destination::Service};
 
-use crate::Admission;
+use crate::{Admission, Purpose, enforcement::InboundEffect};
 
 /// Permissions of a mesh, and the modes of its inbounds.
 #[derive(Clone, Copy)]
@@ -35,6 +33,7 @@ pub struct Source<'a> {
     pub index: &'a PolicyIndex,
     pub shadow: Shadow,
     pub rollout: &'a Rollout,
+    pub purpose: Purpose,
 }
 
 impl Admission {
@@ -59,8 +58,10 @@ impl Source<'_> {
         // Instances of one service mostly have the same policies.
         let mut known: Vec<(Vec<Arc<Policy>>, Arc<Permissions>)> = Vec::new();
         for (proxy, position) in inbounds {
-            if !self.is_strict(proxy, position) {
-                return Admission::Open;
+            match self.effect(proxy, position) {
+                InboundEffect::AdmitsAll => return Admission::Open,
+                InboundEffect::AdmitsNone => continue,
+                InboundEffect::ByPermissions => (),
             }
             let matched = self.index.matched(KIND.name, proxy, self.shadow);
             let policies = matched.inbounds.get(&position).map_or(&[][..], Vec::as_slice);
@@ -69,12 +70,6 @@ impl Source<'_> {
             }
         }
         Admission::any([Admission::By(known.into_iter().map(|(_, permissions)| permissions).collect())])
-    }
-
-    fn is_strict(&self, proxy: &str, position: usize) -> bool {
-        let mode = TlsPolicies { index: self.index, shadow: self.shadow }.inbound(proxy, position).mode;
-        let server = self.index.proxy(proxy);
-        server.is_some_and(|server| accepts(self.rollout, server, mode) == InboundTls::Strict)
     }
 
     /// A MeshService, with the Dataplanes of this zone that it selects.
@@ -98,6 +93,10 @@ impl Source<'_> {
     /// Policies that certainly select the inbound count together. One that perhaps does counts alone as well: if it
     /// decides about a caller, it does so with one of its own items.
     fn unseen(&self, destination: &Destination, selector: &Selector) -> Admission {
+        let loses_permissive = self.purpose == Purpose::Trimming;
+        if loses_permissive && self.rollout.accept != InboundTls::Strict {
+            return Admission::Open;
+        }
         let proxy = stand_in(destination, selector);
         let matched = self.index.matched_by(KIND.name, &proxy, self.shadow);
         let certain = matched.inbounds.get(&0).map_or(&[][..], Vec::as_slice);
@@ -106,7 +105,7 @@ impl Source<'_> {
         let decides = |kind: &str| kind == KIND.name || TlsPolicies::kinds().any(|other| other.name == kind);
         let possible = self.index.policies().filter(|policy| decides(policy.kind.name) && !is_shadow(policy));
         for policy in possible.filter(|policy| may_select(policy.body.target.as_ref(), &proxy)) {
-            if is_permissive(policy) {
+            if loses_permissive && is_permissive(policy) {
                 return Admission::Open;
             }
             let is_certain = certain.iter().any(|other| Arc::ptr_eq(other, policy));
@@ -118,7 +117,7 @@ impl Source<'_> {
     }
 }
 
-fn permissions(policies: &[Arc<Policy>]) -> Arc<Permissions> {
+pub(crate) fn permissions(policies: &[Arc<Policy>]) -> Arc<Permissions> {
     let entries = policies.iter().flat_map(|policy| Entry::of(&policy.kri().to_string().into(), &policy.body));
     Arc::new(Permissions::of(&entries.collect::<Vec<_>>()))
 }

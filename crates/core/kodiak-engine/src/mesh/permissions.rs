@@ -5,8 +5,8 @@ use std::{
     sync::Arc,
 };
 
-use kodiak_identity::{Identity, TlsPolicies};
-use kodiak_reachability::{Certificate, Mode, SetId, certificates, is_enforced};
+use kodiak_identity::TlsPolicies;
+use kodiak_reachability::{Mode, Purpose, SetId, certificates};
 use kodiak_rules::{Proxy, Shadow};
 
 use super::Mesh;
@@ -21,16 +21,6 @@ use crate::{
 const MESH_TRAFFIC_PERMISSION: &str = "MeshTrafficPermission";
 
 impl Mesh {
-    pub(crate) fn set_identity(&mut self, name: &Arc<str>, identity: Option<Arc<Identity>>) {
-        match identity {
-            Some(identity) => drop(self.identities.insert(name.clone(), identity)),
-            None => drop(self.identities.remove(name)),
-        }
-        if self.permitted.is_some() {
-            self.dirty.clients.extend(self.proxies.keys().cloned());
-        }
-    }
-
     pub(crate) fn acknowledge(&mut self, name: &Arc<str>, acknowledged: u64) {
         if let Some(permitted) = &mut self.permitted {
             let ready = permitted.settle(|server, revision| server == name && revision <= acknowledged);
@@ -66,6 +56,13 @@ impl Mesh {
         self.dirty.admissions.extend(self.objects.unseen().into_iter().map(Target::Object));
     }
 
+    /// The rollout is at another step: each inbound may accept other connections.
+    pub(super) fn step_taken(&self, dirty: &mut DirtySet) {
+        let targets = self.evidence(Shadow::default()).targets();
+        dirty.permissions.extend(targets.iter().cloned());
+        dirty.admissions.extend(targets);
+    }
+
     fn evidence(&self, shadow: Shadow) -> Evidence<'_> {
         Evidence {
             services: &self.services,
@@ -80,7 +77,7 @@ impl Mesh {
     pub(super) fn update_permitted(&mut self, dirty: &mut DirtySet, view_changed: bool, context: &UpdateContext<'_>) {
         let (admissions, permissions) = (std::mem::take(&mut dirty.admissions), std::mem::take(&mut dirty.permissions));
         let is_on = self.view.reachability == Mode::On || !self.trimmed_by_label.is_empty();
-        if self.spec.is_none() || !is_on || !is_enforced(&self.view.rollout) {
+        if self.spec.is_none() || !is_on || !Purpose::Trimming.is_decided_by_permissions(&self.view.rollout) {
             if self.permitted.take().is_some() {
                 dirty.reclassified.extend(self.proxies.keys().cloned());
             }
@@ -97,10 +94,9 @@ impl Mesh {
             }
             dirty.reclassified.extend(self.proxies.keys().cloned());
         } else {
-            for name in dirty.proxies.iter().chain(&dirty.clients) {
+            for name in &dirty.proxies {
                 self.update_client(name, &mut permitted);
             }
-            dirty.reclassified.append(&mut dirty.clients);
         }
         if is_new {
             permitted.update(from.targets(), from, &mut moved);
@@ -121,15 +117,7 @@ impl Mesh {
         let client = self.dataplanes.get(name).filter(|_| self.proxies.contains_key(name));
         let client = client.filter(|proxy| Mode::of(self.view.reachability, None, &proxy.labels).0 == Mode::On);
         // Without a certificate it may call what everybody may call.
-        let identities = || self.identities.values().map(|identity| &**identity);
-        let certificates = client.map(|proxy| {
-            let mut all = certificates(&self.name, proxy, identities());
-            // A MeshIdentity that was deleted or edited has issued certificates that are still in use.
-            let in_use = kodiak_identity::expected_ids(&self.view.rollout, proxy).into_iter();
-            let in_use = in_use.map(|id| Certificate::from([id])).filter(|id| !all.contains(id));
-            all.extend(in_use.collect::<Vec<_>>());
-            all
-        });
+        let certificates = client.map(|proxy| certificates(&self.name, proxy, &self.view.rollout));
         permitted.set_client(name, certificates.as_deref());
     }
 

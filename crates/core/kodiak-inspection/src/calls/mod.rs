@@ -25,7 +25,7 @@ mod trimming;
 use std::{collections::BTreeSet, sync::Arc};
 
 use kodiak_model::{Cancellation, Cancelled};
-use kodiak_reachability::{MeshGraph, Target};
+use kodiak_reachability::{MeshGraph, Purpose, Target};
 use kodiak_rules::Shadow;
 use kodiak_services::reachable::has_legacy_destinations;
 use kodiak_world::World;
@@ -42,6 +42,7 @@ pub use trimming::{ClientTrimming, Exempt, Trimming};
 /// Permissions of one mesh, with its clients and destinations.
 pub struct Calls {
     pub mesh: String,
+    /// Callers that servers admit.
     pub graph: MeshGraph,
     pub clients: Clients,
     /// Destinations that proxies can have outbounds for.
@@ -50,7 +51,7 @@ pub struct Calls {
 
 impl Calls {
     pub fn of(world: &World, mesh: &str, shadow: Shadow, cancellation: &Cancellation) -> Result<Self, Cancelled> {
-        let graph = MeshGraph::of(world, mesh, shadow, cancellation)?;
+        let graph = MeshGraph::of(world, mesh, Purpose::Calls, shadow, cancellation)?;
         let legacy = has_legacy_destinations(world.mesh_services_mode(mesh));
         // No Dataplane has this name, and an unknown client may call everything.
         let all = graph.destinations(&Arc::from("")).into_iter();

@@ -4,8 +4,8 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use kodiak_model::{Kri, PortSection, ResourceKey, policy::ConfShape, tags};
-use kodiak_reachability::{MeshGraph, Mode, ModeSource, SetId, Target, is_enforced, rollout};
+use kodiak_model::{Cancellation, Cancelled, Kri, PortSection, ResourceKey, policy::ConfShape, tags};
+use kodiak_reachability::{MeshGraph, Mode, ModeSource, Purpose, SetId, Target, rollout};
 use kodiak_rules::{
     Policy, PolicyIndex, Proxy, Resources, Shadow,
     outbound::{Asked, NameResolution},
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Exempt {
-    /// Servers do not refuse callers without a certificate, so permissions are not enforced.
+    /// Servers accept plain text, so no destination may be removed.
     NotEnforced,
     /// Its Dataplane lists outbounds.
     NotTransparent,
@@ -30,8 +30,8 @@ pub enum Exempt {
 /// Facts of a mesh.
 pub struct Trimming<'a> {
     world: &'a World,
-    graph: &'a MeshGraph,
-    enforced: bool,
+    graph: MeshGraph,
+    applies: bool,
     setting: Mode,
     mesh_mode: Option<Mode>,
     route_kinds: Vec<&'static str>,
@@ -51,22 +51,22 @@ pub struct ClientTrimming<'a> {
 
 impl<'a> Trimming<'a> {
     /// `setting` is that of the control plane.
-    pub fn of(world: &'a World, mesh: &str, graph: &'a MeshGraph, setting: Mode) -> Self {
+    pub fn of(world: &'a World, mesh: &str, setting: Mode, cancellation: &Cancellation) -> Result<Self, Cancelled> {
         let kinds = kodiak_policies::in_force().iter().map(|policy| policy.kind());
         let is_route = |shape: ConfShape| shape != ConfShape::Default;
         let kinds: Vec<_> = kinds.filter(|kind| kind.policy.is_some_and(|facts| is_route(facts.conf))).collect();
         let own = world.get(&ResourceKey::global("Mesh", mesh));
-        Self {
+        Ok(Self {
             world,
-            graph,
-            enforced: is_enforced(&rollout(world, mesh)),
+            graph: MeshGraph::of(world, mesh, Purpose::Trimming, Shadow::Ignored, cancellation)?,
+            applies: Purpose::Trimming.is_decided_by_permissions(&rollout(world, mesh)),
             setting,
             mesh_mode: own.and_then(|own| Mode::in_labels(&own.labels)),
             route_kinds: kinds.iter().map(|kind| kind.name).collect(),
             routes: world.policy_index(kinds.iter().copied(), mesh),
             resources: world.policy_targets(kinds, mesh),
             resolution: reachable::name_resolution(world.mesh_services_mode(mesh)),
-        }
+        })
     }
 
     pub fn mode(&self, client: &Proxy) -> (Mode, ModeSource) {
@@ -80,7 +80,7 @@ impl<'a> Trimming<'a> {
             client.dataplane.networking.as_ref().and_then(|networking| networking.transparent_proxying.as_ref());
         let has_list = lists.is_some_and(|all| !all.reachable_services.is_empty() || all.reachable_backends.is_some());
         let redirected = self.world.redirects_outbound(client);
-        if !self.enforced {
+        if !self.applies {
             Some(Exempt::NotEnforced)
         } else if !redirected.unwrap_or_else(|| client.dataplane.usable_outbounds().next().is_none()) {
             Some(Exempt::NotTransparent)

@@ -18,7 +18,7 @@ mod tests;
 use std::{fmt, sync::Arc};
 
 use kodiak_model::{Cancellation, Cancelled, Kri, kinds::mesh::MeshServicesMode};
-use kodiak_reachability::{Answer, MeshGraph, Mode, No, Target, Yes, rollout};
+use kodiak_reachability::{Answer, MeshGraph, Mode, No, Purpose, Target, Yes, rollout};
 use kodiak_rollout::Rollout;
 use kodiak_rules::{Proxy, Shadow};
 use kodiak_world::{Destination, World, destination::DestinationPort};
@@ -243,7 +243,7 @@ pub fn why(
     let clients = resolve::clients(world, mesh, client).map_err(WhyError::UnknownClient)?;
     let (client, others) = clients.split_first().expect("an unknown client is an error");
     let resolved = resolve::destination(world, mesh, client, destination)?;
-    let graph = MeshGraph::of(world, mesh, Shadow::Ignored, cancellation)?;
+    let graph = MeshGraph::of(world, mesh, Purpose::Calls, Shadow::Ignored, cancellation)?;
     let question = Question {
         world,
         mesh,
@@ -252,7 +252,7 @@ pub fn why(
         context,
         client: client.clone(),
         may: graph.may(&client.name, &resolved.called.target()),
-        trimming: Trimming::of(world, mesh, &graph, context.reachability),
+        trimming: Trimming::of(world, mesh, context.reachability, cancellation)?,
         called: resolved.called.clone(),
     };
     let instances = serving::instances(&question);
@@ -316,6 +316,13 @@ impl Question<'_> {
             Answer::Yes(Yes::Open) => Step::ok(step, "permissions are not enforced there, so every caller is admitted"),
             Answer::Yes(Yes::Unknown) => Step::unknown(step, format!("permissions of {called} are not known")),
             Answer::No(No::Denied { policy }) => Step::problem(step, format!("denied by {policy}")),
+            Answer::No(No::RefusesPlaintext) => {
+                Step::problem(step, format!("{called} refuses plain text, and {} has no certificate", self.client.name))
+            }
+            Answer::No(No::RefusesMtls) => Step::problem(
+                step,
+                format!("the servers of {called} have no certificate, and {} calls with mTLS", self.client.name),
+            ),
             Answer::No(No::NotAllowed) => {
                 let reason = format!("no MeshTrafficPermission of {called} allows {}", self.client.name);
                 Step::problem(step, reason).with(self.client_uris().map(|uri| format!("the client presents {uri}")))

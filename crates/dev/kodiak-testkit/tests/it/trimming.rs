@@ -6,7 +6,7 @@ use kodiak_engine::offline::OfflineMesh;
 use kodiak_inspection::calls::{Calls, Trimming, target_name};
 use kodiak_inspection::why::{CallVerdict, WhyContext, why};
 use kodiak_model::{Cancellation, ProxyKey};
-use kodiak_reachability::{MeshGraph, Mode};
+use kodiak_reachability::{MeshGraph, Mode, Purpose};
 use kodiak_rules::Shadow;
 use kodiak_xds::names;
 use kodiak_xds_stream::TypeUrl;
@@ -38,7 +38,7 @@ proptest! {
             engine
         });
         let calls = Calls::of(&settled.world, MESH, Shadow::Ignored, &Cancellation::never()).unwrap();
-        let trimming = Trimming::of(&settled.world, MESH, &calls.graph, Mode::On);
+        let trimming = Trimming::of(&settled.world, MESH, Mode::On, &Cancellation::never()).unwrap();
         for sidecar in mesh.sidecars.iter().filter(|sidecar| sidecar.is_redirected()) {
             let proxy = settled.world.proxy(&ProxyKey::new(MESH, &sidecar.name)).unwrap();
             let before = destinations(&settled, &everything, &sidecar.name);
@@ -86,7 +86,8 @@ fn random_meshes_have_denied_calls() {
     let denied = (0..64).any(|_| {
         let mesh = whole_meshes().new_tree(&mut runner).unwrap().current();
         let Ok(settled) = Settled::of(mesh.documents()) else { return false };
-        let graph = MeshGraph::of(&settled.world, MESH, Shadow::Ignored, &Cancellation::never()).unwrap();
+        let graph =
+            MeshGraph::of(&settled.world, MESH, Purpose::Calls, Shadow::Ignored, &Cancellation::never()).unwrap();
         let calls = Calls::of(&settled.world, MESH, Shadow::Ignored, &Cancellation::never()).unwrap();
         let clients: Vec<_> = settled.world.proxies(MESH).collect();
         clients.iter().any(|client| calls.destinations.iter().any(|target| !graph.may(&client.name, target).is_yes()))

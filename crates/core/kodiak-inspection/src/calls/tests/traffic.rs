@@ -93,7 +93,7 @@ fn permissions_can_be_checked_before_they_are_enforced() {
     let backends = json!([{ "name": "ca", "type": "builtin", "mode": "PERMISSIVE" }]);
     let spec = json!({ "mtls": { "enabledBackend": "ca", "backends": backends } });
     put(&mut world, "Mesh", MESH, &json!({}), &spec);
-    put(&mut world, "Config", "mtls-rollout", &json!({}), &json!({ "accept": "Permissive", "call": false }));
+    put(&mut world, "Config", "mtls-rollout", &json!({}), &json!({ "accept": "both", "call": false }));
     deny(&mut world, "a-not-a", "b", "a");
     assert!(!check(None, &world, &edges).loses_traffic());
     assert!(check(None, &with_strict_mtls(&world, MESH), &edges).loses_traffic());
@@ -101,7 +101,7 @@ fn permissions_can_be_checked_before_they_are_enforced() {
 
 fn consumer(world: &World, name: &str, setting: Mode, edges: &[(&str, &str, u64)]) -> Consumer {
     let (calls, traffic) = (calls(world), traffic(edges));
-    let consumers = Consumers::of(world, &calls, setting, &traffic.edges);
+    let consumers = Consumers::of(world, &calls, setting, &traffic.edges, &Cancellation::never()).unwrap();
     consumers.consumer(world.proxies(MESH).find(|proxy| *proxy.name == *name).unwrap())
 }
 
