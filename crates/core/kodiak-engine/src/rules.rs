@@ -69,17 +69,8 @@ pub(crate) struct MergedConf {
 }
 
 impl MergedConf {
-    /// Requests of an HTTP destination are routed as HTTP unless only a MeshTCPRoute selects it. A destination of
-    /// another protocol stays TCP: a MeshHTTPRoute would break its traffic. A service without instances has no protocol
-    /// yet, so its routes decide.
     pub(crate) fn carried(&self, protocol: Option<Protocol>) -> Carried {
-        let (http, tcp) = (self.http_route.is_some(), self.tcp_route.is_some());
-        let is_http = match protocol.map(Carried::by) {
-            Some(Carried::Http) => http || !tcp,
-            Some(Carried::Tcp) => false,
-            None => http && !tcp,
-        };
-        if is_http { Carried::Http } else { Carried::Tcp }
+        Carried::with_routes(protocol, self.http_route.is_some(), self.tcp_route.is_some())
     }
 
     /// Whether a route selects the destination.

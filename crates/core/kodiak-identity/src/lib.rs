@@ -20,6 +20,7 @@ mod relabelled;
 mod spiffe_id;
 mod status;
 mod tls;
+mod trust;
 mod vouched;
 
 pub use access::{CallTls, ClientAccess, ServerAccess};
@@ -31,4 +32,5 @@ pub use relabelled::relabelled;
 pub use spiffe_id::{Identity, issuing, of_proxy, possible};
 pub use status::{RolloutStatus, rollout_status};
 pub use tls::{TlsPolicies, accepts, is_permissive};
+pub use trust::is_trusted;
 pub use vouched::{Acceptance, Claim, acceptance, may_claim};

@@ -141,8 +141,9 @@ pub(super) fn cluster(key: &ClassKey, rules: &Rules, from: Sources<'_>, port_tar
             (endpoints, identities, UpstreamProtocol::inside(protocol))
         }
     };
-    let sni =
-        object.map(|object| names::port_sni(&object.sni_name(), port_target.number, &mesh, object.destination.kind()));
+    let sni = object.map(|object| {
+        names::port_sni(&object.destination.sni_name(), port_target.number, &mesh, object.destination.kind())
+    });
     let labels = || object.map(|object| object.labels().clone()).unwrap_or_default();
     let assignment = near(key, &merged, from, name.clone(), (endpoints, &labels));
     let some_plaintext = assignment.endpoints.iter().any(|endpoint| endpoint.plaintext);

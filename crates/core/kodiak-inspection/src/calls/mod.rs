@@ -18,6 +18,7 @@ mod consumers;
 mod graph;
 mod lost;
 mod names;
+mod routes;
 #[cfg(test)]
 pub(crate) mod tests;
 mod trimming;
@@ -37,6 +38,7 @@ pub use consumers::{Consumer, Consumers, ModeOrigin, UsedDestination};
 pub use graph::{CallGraph, Edge, EdgeReason, UnknownName};
 pub use lost::{LostCall, LostCalls, LostReason};
 pub use names::Names;
+pub use routes::{Backend, ClientRoutes, Routes};
 pub use trimming::{ClientTrimming, Exempt, Trimming};
 
 /// Permissions of one mesh, with its clients and destinations.

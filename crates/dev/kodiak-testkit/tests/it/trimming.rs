@@ -12,10 +12,9 @@ use kodiak_xds::names;
 use kodiak_xds_stream::TypeUrl;
 use proptest::prelude::*;
 
-use crate::laws::connect;
-use crate::meshes::{MESH, requests, whole_meshes};
 use crate::reachability::{DICE, call, simulated};
-use crate::settled::{Settled, offline_with};
+use kodiak_oracle::meshes::{MESH, requests, whole_meshes};
+use kodiak_oracle::settled::{Settled, offline_with};
 
 /// Destinations that a proxy has a listener for, by their names.
 fn destinations(settled: &Settled, engine: &OfflineMesh, proxy: &str) -> BTreeSet<String> {
@@ -35,7 +34,7 @@ proptest! {
         let settled = Settled::of(mesh.documents()).map_err(TestCaseError::fail)?;
         let [everything, trimmed] = [Mode::Off, Mode::On].map(|mode| {
             let mut engine = offline_with(mode, settled.changes());
-            connect(&settled, &mut engine);
+            settled.connect(&mut engine);
             engine
         });
         let calls = Calls::of(&settled.world, MESH, Shadow::Ignored, &Cancellation::never()).unwrap();
@@ -60,7 +59,7 @@ proptest! {
         let settled = Settled::of(mesh.documents()).map_err(TestCaseError::fail)?;
         let mode = if is_on { Mode::On } else { Mode::Off };
         let mut engine = offline_with(mode, settled.changes());
-        connect(&settled, &mut engine);
+        settled.connect(&mut engine);
         let proxies = simulated(&mesh, &engine);
         let context = WhyContext { reachability: mode, offline: true, ..WhyContext::default() };
         for (caller, sidecar) in mesh.sidecars.iter().enumerate().filter(|(_, sidecar)| sidecar.is_redirected()) {
