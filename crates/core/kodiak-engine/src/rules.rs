@@ -73,9 +73,17 @@ impl MergedConf {
         Carried::with_routes(protocol, self.http_route.is_some(), self.tcp_route.is_some())
     }
 
-    /// Whether a route selects the destination.
-    pub(crate) fn is_routed(&self) -> bool {
-        self.http_route.is_some() || self.tcp_route.is_some()
+    /// The conf of the routes that apply, if one does.
+    pub(crate) fn route(&self, carried: Carried) -> Option<(&'static dyn kodiak_policies::Policy, &Conf)> {
+        let wanted = match carried {
+            Carried::Http => ConfShape::Routes,
+            Carried::Tcp => ConfShape::FirstRule,
+        };
+        self.listener.iter().find_map(|(kind, confs)| {
+            let policy = kodiak_policies::find(kind)?;
+            let shape = policy.kind().policy.map(|facts| facts.conf);
+            (shape == Some(wanted)).then_some((policy, confs.whole.as_ref()?))
+        })
     }
 
     /// Clusters of the collectors that listeners with these confs reference.

@@ -34,6 +34,16 @@ pub trait Policy: Sync {
         BTreeSet::from([own.clone()])
     }
 
+    /// Clusters that get copies of requests with a conf of a route.
+    fn mirrors(&self, _conf: &Conf, _backends: &Backends) -> BTreeSet<Arc<str>> {
+        BTreeSet::new()
+    }
+
+    /// Whether requests are redirected with a conf of a route, so that the proxy itself answers.
+    fn redirects(&self, _conf: &Conf) -> bool {
+        false
+    }
+
     /// Names of the routes that a conf creates: other policies may have confs for each of them.
     fn routes(&self, _conf: &Conf) -> Vec<Arc<str>> {
         Vec::new()

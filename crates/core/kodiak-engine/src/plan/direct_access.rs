@@ -79,6 +79,7 @@ pub(super) fn outbound(
         records: Vec::new(),
         cluster_targets: merged.collectors().chain(targets).collect(),
         backend_refs: BTreeSet::new(),
+        trimmed: BTreeSet::new(),
     };
     (format!("{}:", names::DIRECT_ACCESS).into(), outbound)
 }

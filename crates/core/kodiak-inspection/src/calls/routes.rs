@@ -1,6 +1,9 @@
 //! Destinations that the traffic of a client gets to: those of its MeshHTTPRoutes and MeshTCPRoutes, or the one that it calls.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use kodiak_model::{
     Kri, PortSection, Protocol,
@@ -8,6 +11,7 @@ use kodiak_model::{
     tags,
 };
 use kodiak_policies::target::{self, BackendKey, PortRef};
+use kodiak_reachability::Target;
 use kodiak_rules::{
     Policy, PolicyIndex, Proxy, Resources, Shadow,
     outbound::{Asked, NameResolution},
@@ -52,6 +56,29 @@ struct KindRoutes {
     shape: ConfShape,
     policies: Vec<Arc<Policy>>,
     asked: Asked,
+}
+
+/// Merged routes of a client that decide about one destination.
+struct DecidedRoutes {
+    hook: &'static dyn kodiak_policies::Policy,
+    conf: Conf,
+    own: Arc<str>,
+    backends: target::Backends,
+    by_cluster: BTreeMap<Arc<str>, Backend>,
+}
+
+impl DecidedRoutes {
+    fn destinations(&self) -> Vec<Backend> {
+        self.named(&self.hook.clusters(&self.conf, &self.own, &self.backends))
+    }
+
+    fn mirrors(&self) -> Vec<Backend> {
+        self.named(&self.hook.mirrors(&self.conf, &self.backends))
+    }
+
+    fn named(&self, clusters: &BTreeSet<Arc<str>>) -> Vec<Backend> {
+        clusters.iter().filter_map(|cluster| self.by_cluster.get(cluster)).cloned().collect()
+    }
 }
 
 impl<'a> Routes<'a> {
@@ -106,8 +133,22 @@ impl ClientRoutes<'_> {
 
     /// Where requests or connections to a destination get to. `None` if no route decides.
     pub fn backends(&self, called: &Backend) -> Option<Vec<Backend>> {
+        self.decided(called).map(|decided| decided.destinations())
+    }
+
+    /// Whether a destination that the traffic gets to, a mirror too, is one of these, or the proxy of the client answers.
+    pub fn may_be_answered(&self, called: &Backend, is_permitted: impl Fn(&Backend) -> bool) -> bool {
+        let Some(decided) = self.decided(called) else { return is_permitted(called) };
+        let reached = decided.destinations().into_iter().chain(decided.mirrors());
+        decided.hook.redirects(&decided.conf) || reached.into_iter().any(|backend| is_permitted(&backend))
+    }
+
+    fn decided(&self, called: &Backend) -> Option<DecidedRoutes> {
         let confs: Vec<(&KindRoutes, Conf)> =
             self.own.iter().filter_map(|routes| Some((routes, self.conf(routes, called)?))).collect();
+        if confs.is_empty() {
+            return None;
+        }
         let has = |shape| confs.iter().any(|(routes, _)| routes.shape == shape);
         let carried =
             Carried::with_routes(self.routes.protocol(called), has(ConfShape::Routes), has(ConfShape::FirstRule));
@@ -115,19 +156,18 @@ impl ClientRoutes<'_> {
             Carried::Http => ConfShape::Routes,
             Carried::Tcp => ConfShape::FirstRule,
         };
-        let (routes, conf) = confs.iter().find(|(routes, _)| routes.shape == wanted)?;
+        let (routes, conf) = confs.into_iter().find(|(routes, _)| routes.shape == wanted)?;
         let own = called.cluster();
         let mut by_cluster = BTreeMap::from([(own.clone(), called.clone())]);
         let mut known = BTreeMap::new();
-        for key in routes.hook.backends(conf).iter().filter_map(BackendKey::of) {
+        for key in routes.hook.backends(&conf).iter().filter_map(BackendKey::of) {
             let Some(backend) = self.resolve(&key) else { continue };
             let cluster = backend.cluster();
             let protocol = self.routes.protocol(&backend).unwrap_or(Protocol::Tcp);
             known.insert(key, target::Backend { cluster: cluster.clone(), protocol, external: false });
             by_cluster.insert(cluster, backend);
         }
-        let clusters = routes.hook.clusters(conf, &own, &target::Backends(known));
-        Some(clusters.iter().filter_map(|cluster| by_cluster.get(cluster)).cloned().collect())
+        Some(DecidedRoutes { hook: routes.hook, conf, own, backends: target::Backends(known), by_cluster })
     }
 
     fn conf(&self, routes: &KindRoutes, called: &Backend) -> Option<Conf> {
@@ -174,6 +214,13 @@ impl ClientRoutes<'_> {
 }
 
 impl Backend {
+    pub fn target(&self) -> Target {
+        match self {
+            Self::Service(tags) => Target::Service(names::service(tags).into()),
+            Self::Port(destination, _) => Target::Object(Arc::new(destination.kri.clone())),
+        }
+    }
+
     /// A name that no other backend has.
     fn cluster(&self) -> Arc<str> {
         match self {

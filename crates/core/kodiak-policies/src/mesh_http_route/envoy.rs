@@ -15,9 +15,9 @@ use kodiak_model::{BackendRef, Protocol, route_hash};
 use serde::Deserialize;
 
 use self::covers::Conditions;
-use super::{Match, Rule, RuleConf};
+use super::{Filter, Match, Rule, RuleConf};
 use crate::routes::{Split, splits};
-use crate::target::{Backend, Backends, Carrier, Outbound};
+use crate::target::{Backend, BackendKey, Backends, Carrier, Outbound};
 
 /// Merged rules of all policies for one destination, in descending precedence.
 #[derive(Debug, Default, Deserialize)]
@@ -29,12 +29,26 @@ pub(super) struct Rules {
 impl Rules {
     /// Includes the backends of request mirrors.
     pub(super) fn backends(&self) -> Vec<BackendRef> {
-        let of_rule = |Rule { default: RuleConf { filters, backend_refs }, .. }: &Rule| {
-            let mirrors = filters.iter().flatten().filter_map(|filter| filter.request_mirror.as_ref());
-            let mirrors = mirrors.map(|mirror| mirror.backend_ref.clone());
-            backend_refs.iter().flatten().cloned().chain(mirrors).collect::<Vec<_>>()
-        };
-        self.rules.iter().flat_map(of_rule).collect()
+        let destinations = self.rules.iter().flat_map(|rule| rule.default.backend_refs.iter().flatten());
+        destinations.chain(self.mirrored()).cloned().collect()
+    }
+
+    /// Clusters of the request mirrors.
+    pub(super) fn mirrors(&self, backends: &Backends) -> BTreeSet<Arc<str>> {
+        let keys = self.mirrored().filter_map(BackendKey::of);
+        keys.filter_map(|key| Some(backends.0.get(&key)?.cluster.clone())).collect()
+    }
+
+    fn mirrored(&self) -> impl Iterator<Item = &BackendRef> {
+        self.filters().filter_map(|filter| Some(&filter.request_mirror.as_ref()?.backend_ref))
+    }
+
+    pub(super) fn redirects(&self) -> bool {
+        self.filters().any(filters::is_redirect)
+    }
+
+    fn filters(&self) -> impl Iterator<Item = &Filter> {
+        self.rules.iter().flat_map(|rule| rule.default.filters.iter().flatten())
     }
 
     pub(super) fn names(&self) -> Vec<Arc<str>> {

@@ -58,6 +58,14 @@ impl Policy for Routing {
         conf.read::<envoy::Rules>().clusters(own, backends)
     }
 
+    fn mirrors(&self, conf: &Conf, backends: &Backends) -> BTreeSet<Arc<str>> {
+        conf.read::<envoy::Rules>().mirrors(backends)
+    }
+
+    fn redirects(&self, conf: &Conf) -> bool {
+        conf.read::<envoy::Rules>().redirects()
+    }
+
     fn routes(&self, conf: &Conf) -> Vec<Arc<str>> {
         conf.read::<envoy::Rules>().names()
     }

@@ -112,15 +112,23 @@ fn labels_override_the_setting() {
 }
 
 #[test]
-fn destination_whose_requests_are_routed_elsewhere_stays() {
+fn routed_destination_follows_the_permissions_of_its_backends() {
     let mut world = mesh(Mode::On);
-    world.permission("y", Some(&allow("y", &["a"])));
     let rule = json!({ "default": { "backendRefs": [{ "kind": "MeshService", "name": "y", "weight": 1 }] } });
     let to = json!([{ "targetRef": service("x"), "rules": [rule] }]);
     world.policy("MeshTCPRoute", "route", Some(&json!({ "targetRef": service("a"), "to": to }).to_string()));
+    assert_eq!(called(&world, "a"), [""; 0]);
+    world.permission("y", Some(&allow("y", &["a"])));
     world.acknowledge();
     assert_eq!(called(&world, "a"), ["x", "y"]);
     assert_eq!(called(&world, "b"), [""; 0]);
+    // A permission of the destination itself does not help: nothing gets there.
+    world.permission("y", None);
+    world.permission("x", Some(&allow("x", &["a"])));
+    world.acknowledge();
+    assert_eq!(called(&world, "a"), [""; 0]);
+    world.policy("MeshTCPRoute", "route", None);
+    assert_eq!(called(&world, "a"), ["x"]);
 }
 
 #[test]
