@@ -35,6 +35,7 @@ const ALLOWED: &[(&str, Uses)] = &[
             "kodiak-rollout",
             "kodiak-services",
             "kodiak-world",
+            "kodiak-xds",
         ]),
     ),
     (

@@ -50,6 +50,15 @@ impl Admission {
         permissions.dedup();
         Self::By(permissions)
     }
+
+    /// What it is for calls with this SNI alone.
+    #[must_use]
+    pub fn at(self, sni: &str) -> Self {
+        match self {
+            Self::Open => Self::Open,
+            Self::By(permissions) => Self::any([Self::By(permissions.iter().map(|one| one.at(sni)).collect())]),
+        }
+    }
 }
 
 impl Source<'_> {

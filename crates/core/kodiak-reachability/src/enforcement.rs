@@ -10,7 +10,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use kodiak_identity::{CallTls, ClientAccess, ServerAccess, TlsPolicies, accepts};
+use kodiak_identity::{CallTls, ClientAccess, ServerAccess, TlsPolicies, accepts, is_trusted};
 use kodiak_model::InboundTls;
 use kodiak_policies::mesh_traffic_permission::{Action, Caller, KIND, Permissions};
 use kodiak_rollout::Rollout;
@@ -96,10 +96,14 @@ impl Source<'_> {
         match self.purpose {
             Purpose::Calls => match (ClientAccess::of(self.rollout, true).to(access()), accepts) {
                 (Some(CallTls::Plaintext), InboundTls::Plaintext | InboundTls::Permissive) => InboundEffect::AdmitsAll,
-                (Some(CallTls::Mtls), InboundTls::Permissive | InboundTls::Strict) => InboundEffect::ByPermissions,
-                (Some(CallTls::Plaintext), InboundTls::Strict)
-                | (Some(CallTls::Mtls), InboundTls::Plaintext)
-                | (None, _) => InboundEffect::AdmitsNone,
+                (Some(CallTls::Mtls), InboundTls::Permissive | InboundTls::Strict)
+                    if is_trusted(self.rollout, server) =>
+                {
+                    InboundEffect::ByPermissions
+                }
+                (Some(CallTls::Plaintext), InboundTls::Strict) | (Some(CallTls::Mtls) | None, _) => {
+                    InboundEffect::AdmitsNone
+                }
             },
             Purpose::Trimming => match accepts {
                 InboundTls::Strict => InboundEffect::ByPermissions,

@@ -31,7 +31,7 @@ pub use enforcement::{Enforcement, Purpose};
 pub use graph::{Admission, Effect, Graph};
 pub use identities::{Certificate, IdentityId};
 pub use identity_set::IdentitySet;
-pub use mesh_graph::{MeshGraph, rollout};
+pub use mesh_graph::{Inbounds, MeshGraph, inbounds_behind, rollout};
 pub use mode::{LABEL, Mode, ModeSource};
 pub use sets::SetId;
 pub use target::Target;

@@ -83,11 +83,11 @@ fn denied_traffic(
 ) -> Option<DeniedTraffic> {
     let target = *targets.get(&edge.destination)?;
     let members = after.clients.of_group(edge.client.as_str())?;
-    let reason = |name: &Arc<str>| LostReason::of(after.graph.may(name, target));
+    let reason = |name: &Arc<str>| LostReason::of(after.may(name, target));
     let denied: Vec<&Arc<str>> =
         members.iter().map(|index| after.clients.name(index)).filter(|name| reason(name).is_some()).collect();
     let first = *denied.first()?;
-    let was_allowed = |name: &Arc<str>| before.is_none_or(|before| before.graph.may(name, target).is_yes());
+    let was_allowed = |name: &Arc<str>| before.is_none_or(|before| before.may(name, target).is_yes());
     let dataplanes: Vec<String> = denied.iter().map(ToString::to_string).collect();
     Some(DeniedTraffic {
         client: edge.client.to_string(),

@@ -126,11 +126,6 @@ fn shape(hook: &dyn kodiak_policies::Policy) -> Option<ConfShape> {
 }
 
 impl ClientRoutes<'_> {
-    /// Whether a route selects the destination.
-    pub fn select(&self, called: &Backend) -> bool {
-        self.own.iter().any(|routes| self.conf(routes, called).is_some())
-    }
-
     /// Where requests or connections to a destination get to. `None` if no route decides.
     pub fn backends(&self, called: &Backend) -> Option<Vec<Backend>> {
         self.decided(called).map(|decided| decided.destinations())

@@ -245,7 +245,7 @@ pub fn why(
     let resolved = resolve::destination(world, mesh, client, destination)?;
     let graph = MeshGraph::of(world, mesh, Purpose::Calls, Shadow::Ignored, cancellation)?;
     let routes = Routes::of(world, mesh);
-    let routed = routes.client(client).backends(&resolved.called.backend());
+    let by_routes = routes.client(client).backends(&resolved.called.backend());
     let question = Question {
         world,
         mesh,
@@ -253,8 +253,8 @@ pub fn why(
         rollout: rollout(world, mesh),
         context,
         client: client.clone(),
-        routed: routed.is_some(),
-        backends: routed.unwrap_or_else(|| vec![resolved.called.backend()]),
+        routed: by_routes.is_some(),
+        backends: by_routes.unwrap_or_else(|| vec![resolved.called.backend()]),
         index: world.policy_index(TlsPolicies::kinds().chain([&mesh_traffic_permission::KIND]), mesh),
         may: graph.may(&client.name, &resolved.called.target()),
         trimming: Trimming::of(world, mesh, context.reachability, cancellation)?,

@@ -133,10 +133,10 @@ impl Question<'_> {
         match backend {
             Backend::Service(tags) => {
                 let service = names::service(tags);
-                let serves = |proxy: &&Arc<Proxy>| {
+                let is_behind = |proxy: &&Arc<Proxy>| {
                     proxy.dataplane.inbounds().iter().any(|inbound| inbound.service() == Some(service))
                 };
-                let servers = self.world.proxies(self.mesh).filter(serves);
+                let servers = self.world.proxies(self.mesh).filter(is_behind);
                 let ids = servers.flat_map(|server| expected_ids(&self.rollout, server));
                 ids.chain([names::service_identity(self.mesh, service)]).collect()
             }

@@ -60,8 +60,31 @@ fn backend() -> Issuers {
     Issuers { signer: Some("ca".into()), ..Issuers::default() }
 }
 
+/// All proxies trust the issuers.
 fn step(accept: InboundTls, issuers: Issuers) -> Rollout {
-    Rollout { accept, strict_allowed: accept == InboundTls::Permissive, call: true, issuers, ..Rollout::default() }
+    Rollout {
+        accept,
+        strict_allowed: accept == InboundTls::Permissive,
+        call: true,
+        trust: issuers.signer.iter().cloned().collect(),
+        trust_domains: issuers.identities.iter().map(|one| (one.trust_domain.clone(), vec!["ca".into()])).collect(),
+        issuers,
+        ..Rollout::default()
+    }
+}
+
+#[test]
+fn nobody_calls_a_server_whose_ca_is_not_trusted() {
+    for issuers in [backend(), identity()] {
+        let rollout =
+            Rollout { trust: Vec::new(), trust_domains: BTreeMap::new(), ..step(InboundTls::Strict, issuers) };
+        let index = index(proxy(&[("app", "backend")]), None);
+        let source = Source { index: &index, shadow: Shadow::Ignored, rollout: &rollout, purpose: Purpose::Calls };
+        assert_eq!(source.effect(SERVER, 0), InboundEffect::AdmitsNone);
+        // Trust may come back without a change of permissions.
+        let trimming = Source { purpose: Purpose::Trimming, ..source };
+        assert_eq!(trimming.effect(SERVER, 0), InboundEffect::ByPermissions);
+    }
 }
 
 #[test]
