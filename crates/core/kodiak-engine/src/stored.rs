@@ -59,7 +59,7 @@ impl EngineChange {
         })
     }
 
-    /// All resources of a mesh, for an empty engine.
+    /// All resources of a mesh, for an empty engine. Without a recorded step of its rollout, the mesh is at its target.
     pub fn of_mesh(world: &World, mesh: &str) -> Vec<Self> {
         let itself = world.get(&ResourceKey::global("Mesh", mesh));
         let policies = kinds().iter().filter(|kind| kind.is_policy()).map(|kind: &Kind| kind.name);
@@ -67,12 +67,14 @@ impl EngineChange {
         let within = ["Dataplane", "MeshOpenTelemetryBackend"].into_iter().chain(destinations).chain(policies);
         let within = within.flat_map(|kind| world.list_in(kind, mesh));
         let documents = [document::VIPS, document::ROLLOUT].map(|name| world.get(&document::key(mesh, name)));
-        itself
+        let has_step = world.get(&document::key(mesh, document::ROLLOUT)).is_some();
+        let target = || Self::Rollout { mesh: mesh.into(), rollout: kodiak_identity::target(world, mesh) };
+        let changes = itself
             .into_iter()
             .chain(world.list("ZoneEgress"))
             .chain(within)
             .chain(documents.into_iter().flatten())
-            .filter_map(|resource| Self::of(&kodiak_world::Change::put(resource.clone())))
-            .collect()
+            .filter_map(|resource| Self::of(&kodiak_world::Change::put(resource.clone())));
+        changes.chain((!has_step).then(target)).collect()
     }
 }

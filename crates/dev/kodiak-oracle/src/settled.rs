@@ -63,6 +63,32 @@ impl Settled {
         Ok(settled)
     }
 
+    /// At the step at which proxies already present the certificates of this mesh, and expect those of another one too.
+    #[must_use]
+    pub fn moving_from(mut self, other: &Self) -> Self {
+        let [mut step, before] = [&self, other].map(|of| kodiak_identity::target(&of.world, MESH).unwrap());
+        step.trust.extend(before.trust);
+        step.trust.sort();
+        step.trust.dedup();
+        for (domain, cas) in before.trust_domains {
+            step.trust_domains.entry(domain).or_insert(cas);
+        }
+        step.other_issuers = Some(before.issuers);
+        self.put(&document::key(MESH, document::ROLLOUT), &Labels::new(), &json!(step).to_string());
+        self.reconcile();
+        self
+    }
+
+    /// Its resources as `kodiak export` writes them: without statuses and records of the control plane.
+    #[must_use]
+    pub fn exported(&self) -> Self {
+        let mut exported = Self::default();
+        for (key, record) in self.records.iter().filter(|(key, _)| &*key.kind != "Config") {
+            exported.put(key, &record.labels, &record.spec);
+        }
+        exported
+    }
+
     /// All resources of the mesh.
     pub fn changes(&self) -> Vec<EngineChange> {
         EngineChange::of_mesh(&self.world, MESH)

@@ -21,8 +21,16 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: CASES, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn why_tells_whether_a_call_is_answered(mesh in all_meshes(), is_on in any::<bool>()) {
+    fn why_tells_whether_a_call_is_answered(
+        mesh in all_meshes(),
+        before in proptest::option::of(all_meshes()),
+        is_on in any::<bool>(),
+    ) {
         let settled = Settled::of(mesh.documents()).map_err(TestCaseError::fail)?;
+        let settled = match before {
+            Some(before) => settled.moving_from(&Settled::of(before.documents()).unwrap()),
+            None => settled,
+        };
         let mode = if is_on { Mode::On } else { Mode::Off };
         let oracle = settled.oracle(mode);
         let context = WhyContext { reachability: mode, offline: true, ..WhyContext::default() };

@@ -3,5 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 mod answers;
+mod files;
 mod oracle;
 mod trimmed;
