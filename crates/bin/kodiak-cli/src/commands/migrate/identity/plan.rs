@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use kodiak_client::{Client, ListQuery, ResourceId};
 use kodiak_kinds::kinds;
-use kodiak_model::kinds::mesh::{Mesh, MeshServicesMode, MtlsBackend, MtlsMode};
+use kodiak_model::kinds::mesh::{Mesh, MeshServicesMode, MtlsMode};
 use kodiak_terminal::{Exit, printable};
 use serde::Serialize;
 use serde_json::Value;
@@ -63,6 +63,9 @@ struct ShownStep {
     why: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     proxies: Vec<WaitingProxy>,
+    /// Consequences for permissions and for the destinations of proxies whose reachability is on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
     /// Document to apply.
     #[serde(skip_serializing_if = "Option::is_none")]
     document: Option<String>,
@@ -72,8 +75,10 @@ struct ShownStep {
 /// State of a mesh that the next step depends on.
 struct IdentityFacts {
     mesh: Mesh,
-    /// MeshTrafficPermissions with `from`, unless they may stay.
+    /// MeshTrafficPermissions with `from`, unless they have been reviewed and stay.
     permissions: Vec<String>,
+    /// Those that stay and match callers by tags.
+    by_tags: Vec<String>,
     found: MeshIdentities,
 }
 
@@ -89,7 +94,7 @@ enum IdentityStep {
     Wait,
     /// No MeshIdentity selects these.
     SelectProxies(Vec<String>),
-    DisableBackend(MtlsMode),
+    DisableBackend,
     Nothing,
 }
 
@@ -107,25 +112,27 @@ async fn gather(client: &Client, name: &str, converted: bool) -> anyhow::Result<
     let kind = |name| kinds().by_name(name).expect("the kind exists");
     let mesh = client.get(ResourceId { kind: kind("Mesh"), mesh: "", name }).await?;
     let mesh = mesh.ok_or_else(|| anyhow::anyhow!("no Mesh with name {name:?}; `kodiak get meshes` lists them"))?;
-    let permissions = if converted {
-        Vec::new()
-    } else {
-        let all = client.list_all(&ListQuery::all_of(kind("MeshTrafficPermission"), Some(name)), |_, _| ()).await?;
-        all.iter()
-            .filter(|policy| has_from(policy))
-            .filter_map(|policy| policy["name"].as_str())
-            .map(str::to_owned)
-            .collect()
+    let all = client.list_all(&ListQuery::all_of(kind("MeshTrafficPermission"), Some(name)), |_, _| ()).await?;
+    let names = |is_meant: fn(&Value) -> bool| -> Vec<String> {
+        all.iter().filter(|policy| is_meant(policy)).filter_map(|one| one["name"].as_str()).map(str::to_owned).collect()
     };
-    Ok(IdentityFacts { mesh: serde_json::from_value(mesh)?, permissions, found })
+    let (permissions, by_tags) =
+        if converted { (Vec::new(), names(matches_tags)) } else { (names(has_from), Vec::new()) };
+    Ok(IdentityFacts { mesh: serde_json::from_value(mesh)?, permissions, by_tags, found })
 }
 
 fn has_from(policy: &Value) -> bool {
     policy["spec"]["from"].as_array().is_some_and(|from| !from.is_empty())
 }
 
+/// Certificates of a MeshIdentity have no tags; `kind: Mesh` matches them, too.
+fn matches_tags(policy: &Value) -> bool {
+    let by_tags = |item: &Value| item["targetRef"]["kind"] != "Mesh";
+    policy["spec"]["from"].as_array().is_some_and(|from| from.iter().any(by_tags))
+}
+
 fn next(facts: &IdentityFacts) -> IdentityStep {
-    let IdentityFacts { mesh, permissions, found } = facts;
+    let IdentityFacts { mesh, permissions, found, .. } = facts;
     let failed: Vec<String> = found.failed().map(IdentityStatus::failure).collect();
     let without_id = without_id(found);
     let unselected = unselected(found);
@@ -143,8 +150,8 @@ fn next(facts: &IdentityFacts) -> IdentityStep {
         IdentityStep::Wait
     } else if !unselected.is_empty() {
         IdentityStep::SelectProxies(unselected)
-    } else if let Some(backend) = mesh.enabled_backend() {
-        IdentityStep::DisableBackend(MtlsBackend::mode(backend))
+    } else if mesh.enabled_backend().is_some() {
+        IdentityStep::DisableBackend
     } else {
         IdentityStep::Nothing
     }
@@ -175,7 +182,36 @@ fn unselected(found: &MeshIdentities) -> Vec<String> {
 
 fn shown(mesh: &str, facts: &IdentityFacts) -> ShownPlan {
     let step = next(facts);
-    ShownPlan { mesh: mesh.to_owned(), rollback: rollback(mesh, &step, &facts.found), next: show(mesh, step, facts) }
+    let (rollback, warnings) = (rollback(mesh, &step, &facts.found), warnings(&step, facts));
+    ShownPlan { mesh: mesh.to_owned(), rollback, next: ShownStep { warnings, ..show(mesh, step, facts) } }
+}
+
+/// Changes of what servers refuse, and so of what is trimmed.
+fn warnings(step: &IdentityStep, IdentityFacts { mesh, by_tags, .. }: &IdentityFacts) -> Vec<String> {
+    let issues = matches!(step, IdentityStep::ApplyIdentity | IdentityStep::SelectProxies(_));
+    let is_permissive = mesh.enabled_backend().is_some_and(|backend| backend.mode() == MtlsMode::Permissive);
+    let mut warnings = Vec::new();
+    if issues && !by_tags.is_empty() {
+        warnings.push(format!(
+            "`from` of {} does not match certificates of a MeshIdentity: servers deny these callers, and proxies with \
+             reachability on lose the destinations",
+            by_tags.join(", ")
+        ));
+    }
+    if issues && is_permissive {
+        warnings.push(
+            "the backend is PERMISSIVE, but servers with a certificate of a MeshIdentity refuse plain text, unless a MeshTLS \
+             makes them permissive: proxies with reachability on lose the destinations that they may not call from then on"
+                .to_owned(),
+        );
+    }
+    if *step == IdentityStep::DisableBackend && is_permissive {
+        warnings.push(
+            "without a backend, servers refuse plain text: make sure that no client without a proxy calls them"
+                .to_owned(),
+        );
+    }
+    warnings
 }
 
 fn show(mesh: &str, step: IdentityStep, facts: &IdentityFacts) -> ShownStep {
@@ -246,7 +282,7 @@ fn show(mesh: &str, step: IdentityStep, facts: &IdentityFacts) -> ShownStep {
             ],
             ..ShownStep::default()
         },
-        IdentityStep::DisableBackend(mode) => disable_backend(mesh, mode),
+        IdentityStep::DisableBackend => disable_backend(mesh),
         IdentityStep::Nothing => ShownStep {
             action: "Nothing",
             title: "the migration is complete".to_owned(),
@@ -280,23 +316,17 @@ fn fix_dataplanes(mesh: &str, proxies: Vec<WaitingProxy>, has_identity: bool) ->
             ),
         ],
         proxies,
-        document: None,
+        ..ShownStep::default()
     }
 }
 
-fn disable_backend(mesh: &str, mode: MtlsMode) -> ShownStep {
-    let why = "every connected proxy presents a certificate of a MeshIdentity, so nobody needs the backend";
-    let strict = match mode {
-        MtlsMode::Permissive => {
-            "; its mode is PERMISSIVE, and without a backend servers refuse plain text: make sure that no client without a \
-             proxy calls them"
-        }
-        MtlsMode::Strict => "",
-    };
+fn disable_backend(mesh: &str) -> ShownStep {
     ShownStep {
         action: "DisableBackend",
         title: "remove mtls.enabledBackend from the Mesh".to_owned(),
-        why: format!("{why}{strict}"),
+        why: "every connected proxy presents a certificate of a MeshIdentity, so nobody needs the backend. Permissions, and \
+              destinations that are trimmed, stay as they are"
+            .to_owned(),
         commands: edit_mesh(mesh, "remove mtls.enabledBackend"),
         ..ShownStep::default()
     }
@@ -341,7 +371,7 @@ fn rollback(mesh: &str, step: &IdentityStep, found: &MeshIdentities) -> ShownSte
                 deletes.chain([watch(mesh)]).collect(),
             )
         }
-        IdentityStep::DisableBackend(_) | IdentityStep::Nothing => (
+        IdentityStep::DisableBackend | IdentityStep::Nothing => (
             "set mtls.enabledBackend again",
             "proxies trust the CA of the backend again; MeshIdentities still issue until they are deleted",
             edit_mesh(mesh, "write mtls.enabledBackend: NAME"),
@@ -370,10 +400,13 @@ fn text(plan: &ShownPlan) -> String {
 }
 
 fn step_text(step: &ShownStep) -> String {
-    let ShownStep { title, why, proxies, document, commands, .. } = step;
+    let ShownStep { action: _, title, why, proxies, warnings, document, commands } = step;
     let mut text = format!("{title}\n  {why}\n");
     for WaitingProxy { proxy, reason } in proxies {
         let _ = writeln!(text, "    {proxy}: {reason}");
+    }
+    for warning in warnings {
+        let _ = writeln!(text, "  WARNING: {warning}");
     }
     if let Some(document) = document {
         let _ = writeln!(text, "\n  meshidentity.yaml, for all Dataplanes of the mesh:\n");
@@ -403,6 +436,7 @@ mod tests {
         IdentityFacts {
             mesh: serde_json::from_value(mesh).unwrap(),
             permissions: Vec::new(),
+            by_tags: Vec::new(),
             found: serde_json::from_value(found.clone()).unwrap(),
         }
     }
@@ -429,7 +463,7 @@ mod tests {
         let waiting = json!({ "identities": [identity()], "proxies": [proxy("ca")], "rollout": { "phase": "Trust" } });
         assert_eq!(next(&facts("Exclusive", "ca", &waiting)), IdentityStep::Wait);
         let done = json!({ "identities": [identity()], "proxies": [proxy(WEB)] });
-        assert_eq!(next(&facts("Exclusive", "ca", &done)), IdentityStep::DisableBackend(MtlsMode::Permissive));
+        assert_eq!(next(&facts("Exclusive", "ca", &done)), IdentityStep::DisableBackend);
         assert_eq!(next(&facts("Exclusive", "", &done)), IdentityStep::Nothing);
     }
 
@@ -474,13 +508,36 @@ mod tests {
     fn permissive_backend_is_removed_with_a_warning() {
         let found = json!({ "identities": [identity()], "proxies": [proxy(WEB)] });
         let plan = shown("demo", &facts("Exclusive", "ca", &found));
-        assert!(plan.next.why.contains("refuse plain text"), "{}", plan.next.why);
+        assert!(plan.next.warnings[0].contains("servers refuse plain text"), "{:?}", plan.next.warnings);
+        assert!(text(&plan).contains("WARNING: without a backend"), "{}", text(&plan));
         assert!(plan.rollback.commands[0].contains("mtls.enabledBackend: NAME"), "{:?}", plan.rollback);
+    }
+
+    #[test]
+    fn steps_that_change_what_is_trimmed_have_a_warning() {
+        let warnings = |facts: &IdentityFacts| shown("demo", facts).next.warnings.join("\n");
+        let strict = |facts: IdentityFacts| {
+            let backends = json!([{ "name": "ca", "type": "builtin", "mode": "STRICT" }]);
+            let mtls = json!({ "enabledBackend": "ca", "backends": backends });
+            let mesh = json!({ "meshServices": { "mode": "Exclusive" }, "mtls": mtls });
+            IdentityFacts { mesh: serde_json::from_value(mesh).unwrap(), ..facts }
+        };
+        let start = || facts("Exclusive", "ca", &json!({ "proxies": [proxy("ca")] }));
+        assert!(warnings(&start()).contains("lose the destinations that they may not call"), "{}", warnings(&start()));
+        assert_eq!(warnings(&strict(start())), "");
+        let kept = IdentityFacts { by_tags: vec!["by-tag".to_owned()], ..strict(start()) };
+        assert!(warnings(&kept).contains("`from` of by-tag does not match"), "{}", warnings(&kept));
+        let done = json!({ "identities": [identity()], "proxies": [proxy(WEB)] });
+        let last = strict(facts("Exclusive", "ca", &done));
+        assert_eq!((next(&last), warnings(&last)), (IdentityStep::DisableBackend, String::new()));
+        assert!(shown("demo", &last).next.why.contains("trimmed, stay as they are"));
     }
 
     #[test]
     fn permission_without_items_in_from_needs_no_conversion() {
         assert!(has_from(&json!({ "spec": { "from": [{}] } })));
         assert!(!has_from(&json!({ "spec": { "from": [], "rules": [{}] } })));
+        let from = |kind: &str| json!({ "spec": { "from": [{ "targetRef": { "kind": kind } }] } });
+        assert!(matches_tags(&from("MeshSubset")) && !matches_tags(&from("Mesh")));
     }
 }
