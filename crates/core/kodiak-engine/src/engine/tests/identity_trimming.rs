@@ -32,7 +32,6 @@ fn identity() -> DesiredIdentities {
         trust_domain: "td".into(),
         path: Some("/{{ label \"app\" }}".into()),
         provider: Some(AppliedProvider::Bundled { ca: "ca".into(), seconds: 60 }),
-        ..AppliedIdentity::default()
     };
     let mut desired = DesiredIdentities { identities: vec![Arc::new(identity)], ..DesiredIdentities::default() };
     desired.trust("td".into(), ["root of td\n".into()]);
