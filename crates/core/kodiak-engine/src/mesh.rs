@@ -154,6 +154,10 @@ impl Mesh {
     }
 
     pub(crate) fn set_spec(&mut self, spec: Option<Arc<MeshSpec>>, reachability: Option<Mode>) {
+        if spec.is_none() {
+            // A Mesh of this name that comes in the same batch is another one.
+            self.view = View::default();
+        }
         self.spec = spec;
         self.reachability = reachability;
         self.dirty.settings = true;

@@ -6,6 +6,7 @@ mod dead_issuers;
 mod encryption;
 mod explained;
 mod faults;
+mod identity_trimming;
 mod lists;
 mod objects;
 mod patches;
