@@ -15,6 +15,8 @@ use kodiak_services::vips::Vips;
 use kodiak_world::Destination;
 use kodiak_xds::node::NodeMetadata;
 
+use crate::AcknowledgedState;
+
 /// A changed resource or connection. `None`: it was deleted.
 #[derive(Debug, Clone)]
 pub enum EngineChange {
@@ -80,10 +82,10 @@ pub enum EngineChange {
     Disconnected {
         key: ProxyKey,
     },
-    /// A proxy has acknowledged its configuration of this revision in full.
+    /// A DataplaneInsight. No proxy depends on anything else in it.
     Acknowledged {
         key: ProxyKey,
-        revision: u64,
+        state: Option<AcknowledgedState>,
     },
     /// Time passed: certificates may be due for renewal.
     Tick,
@@ -102,11 +104,11 @@ impl EngineChange {
             Self::OtlpBackend { backend, .. } => backend.is_none(),
             Self::ZoneEgress { egress, .. } => egress.is_none(),
             Self::Policy { policy, .. } => policy.is_none(),
+            Self::Acknowledged { state, .. } => state.is_none(),
             Self::Disconnected { .. } => true,
             Self::UnreadableRollout { .. }
             | Self::Secret { .. }
             | Self::Connected { .. }
-            | Self::Acknowledged { .. }
             | Self::Tick => false,
         }
     }

@@ -265,6 +265,7 @@ impl Mesh {
         let last_good = self.last_good.remove(name).unwrap_or_default();
         self.proxies.insert(name.clone(), EngineProxy::new(metadata, last_good));
         self.dirty.proxies.insert(name.clone());
+        self.dirty.servers.insert(name.clone());
     }
 
     pub(crate) fn disconnect(&mut self, name: &Arc<str>) {
@@ -275,27 +276,13 @@ impl Mesh {
             }
         }
         if let Some(permitted) = &mut self.permitted {
-            permitted.set_client(name, None);
-            self.dirty.admissions.extend(permitted.settle(|server, _| server == name));
+            permitted.set_client(name, false);
         }
+        self.dirty.servers.insert(name.clone());
     }
 
     /// Brings everything up to date. Returns the names of the proxies that changed.
     pub(crate) fn update(&mut self, context: &mut UpdateContext<'_>) -> BTreeSet<Arc<str>> {
-        let mut changed = self.update_once(context);
-        // Clients do not wait for servers that a permission did not change.
-        if let Some(permitted) = &mut self.permitted {
-            let revision_of = |name: &Arc<str>| self.proxies.get(name)?.snapshot.as_ref().map(|last| last.revision);
-            let ready = permitted.settle(|server, revision| revision_of(server).is_none_or(|last| last < revision));
-            if !ready.is_empty() {
-                self.dirty.admissions.extend(ready);
-                changed.extend(self.update_once(context));
-            }
-        }
-        changed
-    }
-
-    fn update_once(&mut self, context: &mut UpdateContext<'_>) -> BTreeSet<Arc<str>> {
         let mut dirty = std::mem::take(&mut self.dirty);
         let mut view_changed = false;
         // CAs in files are read again: nothing tells when they change.
@@ -453,6 +440,7 @@ impl Mesh {
             policy_index: &self.policy_index,
             class,
             trimmed,
+            permissions: self.permitted.as_ref().and_then(|permitted| permitted.token(name)),
         };
         let changed = proxy.update(&subject, stale, context);
         self.proxies.insert(name.clone(), proxy);
@@ -560,6 +548,7 @@ impl Mesh {
             snapshot: proxy.snapshot.clone(),
             faults: proxy.faults.iter().map(ToString::to_string).collect(),
             rollout: proxy.rollout.clone(),
+            permissions: proxy.permissions,
             issued: proxy.issued(&self.view.rollout),
         })
     }

@@ -55,7 +55,21 @@ impl Admission {
     }
 }
 
+/// Where calls of a MeshService arrive.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Serving<'a> {
+    /// Inbounds by the name of their Dataplane and their position.
+    Inbounds(Vec<(&'a str, usize)>),
+    /// No inbound is known; callers that its Dataplanes may admit.
+    Unseen(Admission),
+}
+
 impl Source<'_> {
+    /// One inbound, by the name of its Dataplane and its position.
+    pub fn inbound(&self, proxy: &str, position: usize) -> Admission {
+        self.inbounds([(proxy, position)])
+    }
+
     /// Inbounds by the name of their Dataplane and their position.
     pub fn inbounds<'b>(&self, inbounds: impl IntoIterator<Item = (&'b str, usize)>) -> Admission {
         // Instances of one service mostly have the same policies.
@@ -87,6 +101,22 @@ impl Source<'_> {
         service: &Service,
         members: impl IntoIterator<Item = &'b Arc<Proxy>>,
     ) -> Admission {
+        match self.serving(destination, service, members) {
+            Serving::Inbounds(inbounds) => self.inbounds(inbounds),
+            Serving::Unseen(admission) => admission,
+        }
+    }
+
+    /// Like [`service`](Self::service), with the inbounds that decide.
+    pub fn serving<'b>(
+        &self,
+        destination: &Destination,
+        service: &Service,
+        members: impl IntoIterator<Item = &'b Arc<Proxy>>,
+    ) -> Serving<'b> {
+        if !destination.is_local() {
+            return Serving::Unseen(Admission::Open);
+        }
         let mut inbounds = Vec::new();
         for proxy in members {
             for (position, inbound) in proxy.dataplane.inbounds().iter().enumerate() {
@@ -95,12 +125,10 @@ impl Source<'_> {
                 }
             }
         }
-        if !destination.is_local() {
-            Admission::Open
-        } else if inbounds.is_empty() {
-            self.unseen(destination, &service.selector)
+        if inbounds.is_empty() {
+            Serving::Unseen(self.unseen(destination, &service.selector))
         } else {
-            self.inbounds(inbounds)
+            Serving::Inbounds(inbounds)
         }
     }
 

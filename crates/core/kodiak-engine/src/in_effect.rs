@@ -1,0 +1,154 @@
+//! What a proxy may have in effect: who its inbounds admit, and the certificates that it presents.
+
+use std::{hash::Hash, sync::Arc};
+
+use jiff::Timestamp;
+use kodiak_reachability::{Admission, Certificate};
+use xxhash_rust::xxh3::Xxh3Default;
+
+use crate::{
+    acknowledged::{AcknowledgedState, PermissionsToken},
+    history::{History, VersionId},
+};
+
+/// Address and port of an inbound.
+pub(crate) type InboundKey = (Arc<str>, u32);
+/// Admission of each inbound of a proxy.
+pub(crate) type Inbounds = Arc<[(InboundKey, Admission)]>;
+/// All that a proxy presents, or will present.
+pub(crate) type Certificates = Arc<[Certificate]>;
+
+pub(crate) struct InEffect {
+    pub(crate) inbounds: History<Inbounds>,
+    /// `None` until the proxy connects here.
+    certificates: Option<History<Certificates>>,
+}
+
+/// What is known about a proxy when it is seen first.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Origin {
+    /// Whether a proxy of this name runs.
+    pub(crate) is_running: bool,
+    /// As its insight says.
+    pub(crate) state: AcknowledgedState,
+    pub(crate) before: Before,
+}
+
+/// What proxies without a known token had before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Before {
+    /// The current state: this control plane starts, or the proxy is not running.
+    Current,
+    /// Nobody recorded it.
+    Unknown,
+    /// Nothing: it is new.
+    Nothing,
+}
+
+impl InEffect {
+    pub(crate) fn new(inbounds: Inbounds, origin: Origin, now: Timestamp) -> Self {
+        let fingerprint = of_inbounds(&inbounds);
+        let id = |number| VersionId { number, fingerprint };
+        let inbounds = match origin.state.token {
+            Some(token) if token.inbounds == fingerprint => History::settled(id(token.number), inbounds, now),
+            Some(token) => History::after_unknown(id(token.number + 1), inbounds, now),
+            None if !origin.is_running => History::settled(id(0), inbounds, now),
+            None => match origin.before {
+                Before::Unknown => History::after_unknown(id(1), inbounds, now),
+                Before::Nothing if !origin.state.has_run => History::first(id(1), inbounds, now),
+                Before::Nothing | Before::Current => History::settled(id(0), inbounds, now),
+            },
+        };
+        Self { inbounds, certificates: None }
+    }
+
+    /// `has_run`: whether there ever was a proxy. Otherwise nothing has the version before. Returns whether that is another
+    /// version.
+    pub(crate) fn set_inbounds(&mut self, inbounds: Inbounds, has_run: bool, now: Timestamp) -> bool {
+        let fingerprint = of_inbounds(&inbounds);
+        if self.inbounds.newest().fingerprint == fingerprint {
+            return false;
+        }
+        let id = VersionId { number: self.next_number(), fingerprint };
+        if has_run {
+            self.inbounds.push(id, inbounds, now);
+        } else {
+            self.inbounds = History::settled(id, inbounds, now);
+        }
+        true
+    }
+
+    pub(crate) fn set_certificates(&mut self, certificates: Certificates, state: AcknowledgedState, now: Timestamp) {
+        let fingerprint = of_certificates(&certificates);
+        let id = VersionId { number: self.next_number(), fingerprint };
+        match &mut self.certificates {
+            Some(history) if history.newest().fingerprint == fingerprint => (),
+            Some(history) => history.push(id, certificates, now),
+            None => {
+                let history = match state.token {
+                    Some(token) if token.certificates != fingerprint && token.certificates != 0 => {
+                        History::after_unknown(id, certificates, now)
+                    }
+                    _ => History::settled(VersionId { number: 0, fingerprint }, certificates, now),
+                };
+                self.certificates = Some(history);
+            }
+        }
+    }
+
+    /// All certificates that the proxy may present. `None` if some are unknown.
+    pub(crate) fn certificates(&self) -> Option<Vec<Certificate>> {
+        let mut all: Vec<Certificate> = Vec::new();
+        for certificates in self.certificates.iter().flat_map(History::possible) {
+            for certificate in &**certificates? {
+                if !all.contains(certificate) {
+                    all.push(certificate.clone());
+                }
+            }
+        }
+        Some(all)
+    }
+
+    /// Returns whether its inbounds, and whether its certificates, may be others now.
+    pub(crate) fn acknowledge(&mut self, token: PermissionsToken) -> (bool, bool) {
+        let PermissionsToken { number, inbounds, certificates } = token;
+        let are_inbounds = self.inbounds.acknowledge(VersionId { number, fingerprint: inbounds });
+        let id = VersionId { number, fingerprint: certificates };
+        // Sent by a control plane that it is not connected to any more.
+        let known = self.certificates.as_mut().filter(|_| certificates != 0);
+        (are_inbounds, known.is_some_and(|history| history.acknowledge(id)))
+    }
+
+    /// Of the newest versions.
+    pub(crate) fn token(&self) -> PermissionsToken {
+        let (inbounds, certificates) = (self.inbounds.newest(), self.certificates.as_ref().map(History::newest));
+        PermissionsToken {
+            number: inbounds.number.max(certificates.map_or(0, |newest| newest.number)),
+            inbounds: inbounds.fingerprint,
+            certificates: certificates.map_or(0, |newest| newest.fingerprint),
+        }
+    }
+
+    fn next_number(&self) -> u32 {
+        self.token().number.saturating_add(1)
+    }
+}
+
+fn of_inbounds(inbounds: &Inbounds) -> u64 {
+    let mut hasher = Xxh3Default::new();
+    for (key, admission) in &**inbounds {
+        key.hash(&mut hasher);
+        match admission {
+            Admission::Open => None,
+            Admission::By(all) => Some(all),
+        }
+        .hash(&mut hasher);
+    }
+    hasher.digest()
+}
+
+fn of_certificates(certificates: &Certificates) -> u64 {
+    let mut hasher = Xxh3Default::new();
+    certificates.hash(&mut hasher);
+    hasher.digest()
+}
