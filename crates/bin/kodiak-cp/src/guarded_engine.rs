@@ -9,7 +9,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use kodiak_engine::{ClientPair, Engine, EngineChange, EngineSettings, Identities, Leaf, LeafRequest, Outcome};
+use kodiak_engine::{AcknowledgedState, ClientPair, Engine, EngineChange, EngineSettings, Identities, Leaf, LeafRequest, Outcome};
 use kodiak_model::{ProxyKey, ResourceKey, kinds::mesh_external_service::Source};
 use kodiak_reconcilers::quarantine::{Built, Entry, Panicked, Quarantine, build, caught};
 use kodiak_xds::input::AdminCertificate;
@@ -72,9 +72,9 @@ impl GuardedEngine {
         applied.unwrap_or_else(|panicked| self.rebuild(&newest, &panicked, &identities, now))
     }
 
-    /// Proxies whose acknowledgement of this revision clients wait for.
-    pub(crate) fn awaited(&self) -> impl Iterator<Item = (ProxyKey, u64)> {
-        self.engine.awaited()
+    /// Whether an insight tells anything new.
+    pub(crate) fn is_news(&self, key: &ProxyKey, state: Option<AcknowledgedState>) -> bool {
+        self.engine.is_news(key, state)
     }
 
     /// Rebuilds the engine. Resources that were applied before come first, so that a new one is found to be faulty.

@@ -3,6 +3,8 @@
 
 use std::{fmt, str::FromStr};
 
+use jiff::Timestamp;
+use kodiak_identity::disconnected;
 use kodiak_model::kinds::dataplane_insight::DataplaneInsight;
 
 /// Of the text. A control plane with another version of this format, or other fingerprints, is ignored.
@@ -24,6 +26,8 @@ pub struct PermissionsToken {
 pub struct AcknowledgedState {
     /// Whether it is connected to a control plane.
     pub online: bool,
+    /// When it lost its last connection.
+    pub left: Option<Timestamp>,
     /// Whether it ever acknowledged a configuration.
     pub has_run: bool,
     /// `None` if it was never sent one, or if another format was stored.
@@ -35,7 +39,7 @@ impl AcknowledgedState {
         let mtls = insight.mtls.as_ref();
         let token = mtls.and_then(|mtls| mtls.acknowledged_permissions.parse().ok());
         let has_run = mtls.is_some_and(|mtls| !mtls.acknowledged.is_empty() || !mtls.acknowledged_permissions.is_empty());
-        Self { online: insight.is_online(), has_run, token }
+        Self { online: insight.is_online(), left: disconnected(insight), has_run, token }
     }
 }
 

@@ -92,7 +92,7 @@ pub struct Updated {
 impl Updated {
     /// The change after the proxy has acknowledged its snapshot, and its insight says so.
     pub fn acknowledgement(&self) -> Option<EngineChange> {
-        let state = AcknowledgedState { online: true, has_run: true, token: Some(self.permissions?) };
+        let state = AcknowledgedState { online: true, left: None, has_run: true, token: Some(self.permissions?) };
         Some(EngineChange::Acknowledged { key: self.key.clone(), state: Some(state) })
     }
 
@@ -178,6 +178,11 @@ impl Engine {
     /// The configuration of a connected proxy.
     pub fn snapshot(&self, key: &ProxyKey) -> Option<Arc<Snapshot>> {
         self.meshes.get(&key.mesh)?.proxies.get(&key.name)?.snapshot.clone()
+    }
+
+    /// The current state of a connected proxy.
+    pub fn updated(&self, key: &ProxyKey) -> Option<Updated> {
+        self.meshes.get(&key.mesh)?.updated(&key.name)
     }
 
     /// Whether an insight tells anything new.

@@ -94,6 +94,14 @@ impl<T> History<T> {
         }
     }
 
+    /// The proxy has the newest version, or will have it before it serves again. Returns whether others are forgotten.
+    pub(crate) fn settle(&mut self) -> bool {
+        let is_waiting = self.waits_since().is_some();
+        self.versions.drain(..self.versions.len() - 1);
+        self.has_head = true;
+        is_waiting
+    }
+
     /// All versions that the proxy may have. `None` is an unknown one.
     pub(crate) fn possible(&self) -> impl Iterator<Item = Option<&T>> {
         self.versions.iter().map(|version| version.value.as_ref())
@@ -108,6 +116,11 @@ impl<T> History<T> {
     pub(crate) fn older_than(&self, age: SignedDuration, now: Timestamp) -> impl Iterator<Item = Option<&T>> {
         let is_old = move |version: &&Version<T>| now.duration_since(version.since) >= age;
         self.versions.iter().filter(is_old).map(|version| version.value.as_ref())
+    }
+
+    /// Whether a version was sent after this time that the proxy has not acknowledged.
+    pub(crate) fn has_unacknowledged_after(&self, time: Timestamp) -> bool {
+        self.versions.iter().skip(usize::from(self.has_head)).any(|version| version.since > time)
     }
 
     /// When the oldest version was sent that the proxy has not acknowledged. `None` if it has acknowledged the newest.

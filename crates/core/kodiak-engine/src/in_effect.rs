@@ -27,8 +27,8 @@ pub(crate) struct InEffect {
 /// What is known about a proxy when it is seen first.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Origin {
-    /// Whether a proxy of this name runs.
-    pub(crate) is_running: bool,
+    /// Whether it is connected to a control plane.
+    pub(crate) is_online: bool,
     /// As its insight says.
     pub(crate) state: AcknowledgedState,
     pub(crate) before: Before,
@@ -37,7 +37,7 @@ pub(crate) struct Origin {
 /// What proxies without a known token had before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Before {
-    /// The current state: this control plane starts, or the proxy is not running.
+    /// The current state: this control plane starts.
     Current,
     /// Nobody recorded it.
     Unknown,
@@ -46,13 +46,15 @@ pub(crate) enum Before {
 }
 
 impl InEffect {
-    pub(crate) fn new(inbounds: Inbounds, origin: Origin, now: Timestamp) -> Self {
+    /// `may_run`: whether there may be a proxy. Otherwise the next one starts with the current state.
+    pub(crate) fn new(inbounds: Inbounds, origin: Origin, may_run: bool, now: Timestamp) -> Self {
         let fingerprint = of_inbounds(&inbounds);
         let id = |number| VersionId { number, fingerprint };
         let inbounds = match origin.state.token {
             Some(token) if token.inbounds == fingerprint => History::settled(id(token.number), inbounds, now),
-            Some(token) => History::after_unknown(id(token.number + 1), inbounds, now),
-            None if !origin.is_running => History::settled(id(0), inbounds, now),
+            Some(token) if may_run => History::after_unknown(id(token.number.saturating_add(1)), inbounds, now),
+            Some(token) => History::settled(id(token.number.saturating_add(1)), inbounds, now),
+            None if !may_run => History::settled(id(0), inbounds, now),
             None => match origin.before {
                 Before::Unknown => History::after_unknown(id(1), inbounds, now),
                 Before::Nothing if !origin.state.has_run => History::first(id(1), inbounds, now),
@@ -62,15 +64,14 @@ impl InEffect {
         Self { inbounds, certificates: None }
     }
 
-    /// `has_run`: whether there ever was a proxy. Otherwise nothing has the version before. Returns whether that is another
-    /// version.
-    pub(crate) fn set_inbounds(&mut self, inbounds: Inbounds, has_run: bool, now: Timestamp) -> bool {
+    /// Returns whether that is another version.
+    pub(crate) fn set_inbounds(&mut self, inbounds: Inbounds, may_run: bool, now: Timestamp) -> bool {
         let fingerprint = of_inbounds(&inbounds);
         if self.inbounds.newest().fingerprint == fingerprint {
             return false;
         }
         let id = VersionId { number: self.next_number(), fingerprint };
-        if has_run {
+        if may_run {
             self.inbounds.push(id, inbounds, now);
         } else {
             self.inbounds = History::settled(id, inbounds, now);

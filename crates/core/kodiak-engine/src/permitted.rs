@@ -23,6 +23,7 @@ use kodiak_world::destination::Behind;
 
 use crate::{
     acknowledged::{AcknowledgedState, PermissionsToken},
+    history::History,
     in_effect::{Certificates, InEffect, InboundKey, Inbounds, Origin},
     objects::Objects,
     services::Services,
@@ -33,6 +34,8 @@ use crate::{
 /// rejects its configuration must not keep them from all others. They never lose it because of this.
 pub(crate) const LONGEST_WAIT: SignedDuration = SignedDuration::from_secs(10);
 
+/// For so long, a proxy that lost its connection counts as serving with what it had.
+pub(crate) const ABSENCE: SignedDuration = SignedDuration::from_secs(30);
 /// Fewer unused permissions than this are kept.
 const SWEEP: usize = 64;
 
@@ -40,7 +43,9 @@ pub(crate) struct Permitted {
     graph: MeshGraph,
     proxies: BTreeMap<Arc<str>, InEffect>,
     /// Proxies that are connected to a control plane.
-    running: BTreeSet<Arc<str>>,
+    online: BTreeSet<Arc<str>>,
+    /// Proxies that lost their connection a moment ago, and until when they may still serve.
+    absent: BTreeMap<Arc<str>, Timestamp>,
     /// Destinations with servers that have not acknowledged their newest permissions.
     waiting: BTreeMap<Target, Waiting>,
     /// So that equal permissions are compared by pointer.
@@ -51,8 +56,8 @@ pub(crate) struct Permitted {
 
 struct Waiting {
     servers: BTreeSet<Arc<str>>,
-    /// Whether one of them may acknowledge in time.
-    is_timely: bool,
+    /// Whether the passing of time matters: one of them was sent something less than the longest wait ago.
+    is_timed: bool,
     /// Since when clients have it that no server may admit.
     lingers_since: Option<Timestamp>,
 }
@@ -89,7 +94,8 @@ impl Permitted {
         Self {
             graph: MeshGraph::new(mesh),
             proxies: BTreeMap::new(),
-            running: BTreeSet::new(),
+            online: BTreeSet::new(),
+            absent: BTreeMap::new(),
             waiting: BTreeMap::new(),
             interned: HashSet::new(),
             sweep_at: 0,
@@ -142,20 +148,46 @@ impl Permitted {
         origin: Origin,
         now: Timestamp,
     ) -> bool {
-        let has_changed_connection = if origin.is_running {
-            self.running.insert(name.clone())
-        } else {
-            self.running.remove(name)
+        let has_changed_connection = self.set_online(name, origin, now);
+        let Some(inbounds) = inbounds else {
+            self.absent.remove(name);
+            return self.proxies.remove(name).is_some();
         };
-        let Some(inbounds) = inbounds else { return self.proxies.remove(name).is_some() };
-        let has_run = origin.is_running || origin.state.has_run;
+        let may_run = self.online.contains(name) || self.absent.contains_key(name);
         match self.proxies.get_mut(name) {
             Some(known) => {
                 let waits = known.inbounds.waits_since().is_some();
-                known.set_inbounds(inbounds, has_run, now) || has_changed_connection && waits
+                known.set_inbounds(inbounds, may_run, now) || has_changed_connection && waits
             }
-            None => self.proxies.insert(name.clone(), InEffect::new(inbounds, origin, now)).is_none(),
+            None => self.proxies.insert(name.clone(), InEffect::new(inbounds, origin, may_run, now)).is_none(),
         }
+    }
+
+    /// Returns whether it connected or lost its connection.
+    fn set_online(&mut self, name: &Arc<str>, origin: Origin, now: Timestamp) -> bool {
+        if origin.is_online {
+            self.absent.remove(name);
+            return self.online.insert(name.clone());
+        }
+        let was_online = self.online.remove(name);
+        let left = if was_online { Some(now) } else { origin.state.left.filter(|_| !self.proxies.contains_key(name)) };
+        let until = left.and_then(|left| left.checked_add(ABSENCE).ok()).filter(|until| *until > now);
+        if let Some(until) = until {
+            self.absent.insert(name.clone(), until);
+        }
+        was_online
+    }
+
+    /// Proxies that are not waited for any longer, because they are not connected: they will have the newest permissions when
+    /// they come back. Destinations that they serve must be refreshed.
+    pub(crate) fn give_up_absent(&mut self, now: Timestamp) -> Vec<Arc<str>> {
+        let expired = self.absent.iter().filter(|(_, until)| **until <= now);
+        let mut expired: Vec<Arc<str>> = expired.map(|(name, _)| name.clone()).collect();
+        for name in &expired {
+            self.absent.remove(name);
+        }
+        expired.retain(|name| self.proxies.get_mut(name).is_some_and(|proxy| proxy.inbounds.settle()));
+        expired
     }
 
     /// Certificates of a proxy that is connected here.
@@ -179,17 +211,17 @@ impl Permitted {
 
     /// Whether other servers of the destination are still expected to acknowledge. Until then, nothing changes.
     pub(crate) fn is_waiting_without(&mut self, target: &Target, server: &str, now: Timestamp) -> bool {
-        let Self { proxies, running, waiting, .. } = self;
+        let Self { proxies, online, waiting, .. } = self;
         let Some(waiting) = waiting.get_mut(target) else { return false };
         if proxies.get(server).is_some_and(|proxy| proxy.inbounds.waits_since().is_none()) {
             waiting.servers.remove(server);
         }
-        waiting.servers.iter().any(|server| is_timely(proxies, running, server, now))
+        waiting.servers.iter().any(|server| is_timely(proxies, online, server, now))
     }
 
     /// Destinations for which the passing of time matters.
-    pub(crate) fn timely(&self) -> impl Iterator<Item = &Target> {
-        self.waiting.iter().filter(|(_, waiting)| waiting.is_timely).map(|(target, _)| target)
+    pub(crate) fn timed(&self) -> impl Iterator<Item = &Target> {
+        self.waiting.iter().filter(|(_, waiting)| waiting.is_timed).map(|(target, _)| target)
     }
 
     /// Computes destinations again.
@@ -214,53 +246,61 @@ impl Permitted {
     /// Callers that have the destination.
     fn shown(&mut self, target: &Target, arrivals: &Arrivals<'_>, from: Evidence<'_>, now: Timestamp) -> Admission {
         let others = || arrivals.others.iter().cloned();
-        let of_each = |select: &dyn Fn(&InEffect) -> Vec<Option<Inbounds>>| {
+        let of_each = |select: &dyn Fn(&History<Inbounds>) -> Vec<Option<Inbounds>>| {
             let mut all = Vec::new();
             for (server, position) in &arrivals.inbounds {
                 let (Some(proxy), Some(key)) = (self.proxies.get(*server), from.key(server, *position)) else { continue };
-                all.extend(select(proxy).into_iter().map(|version| at(version.as_ref(), &key)));
+                all.extend(select(&proxy.inbounds).into_iter().map(|version| at(version.as_ref(), &key)));
             }
             Admission::any(others().chain(all))
         };
-        let possible = of_each(&|proxy| proxy.inbounds.possible().map(Option::<&Inbounds>::cloned).collect());
-        let servers = arrivals.inbounds.iter().map(|(server, _)| *server);
-        let unsettled = |server: &&str| self.proxies.get(*server).is_some_and(|proxy| proxy.inbounds.waits_since().is_some());
-        let servers: BTreeSet<Arc<str>> = servers.filter(unsettled).map(Arc::from).collect();
-        let is_timely = servers.iter().any(|server| is_timely(&self.proxies, &self.running, server, now));
-        if !is_timely {
-            self.waiting.remove(target);
-            if !servers.is_empty() {
-                self.waiting.insert(target.clone(), Waiting { servers, is_timely, lingers_since: None });
+        let possible = of_each(&|history| history.possible().map(Option::<&Inbounds>::cloned).collect());
+        let servers: BTreeSet<&str> = arrivals.inbounds.iter().map(|(server, _)| *server).collect();
+        let of = |server: &&str| self.proxies.get(*server).map(|proxy| &proxy.inbounds);
+        let servers: BTreeSet<&str> = servers.into_iter().filter(|server| of(server).is_some_and(is_unsettled)).collect();
+        let is_timed = servers.iter().filter_map(of).any(|inbounds| inbounds.has_unacknowledged_after(now - LONGEST_WAIT));
+        let is_timely = servers.iter().any(|server| is_timely(&self.proxies, &self.online, server, now));
+        let mut shown = possible.clone();
+        let mut lingers_since = None;
+        if is_timed {
+            let head = |history: &History<Inbounds>| history.head().map(Option::<&Inbounds>::cloned).into_iter().collect();
+            let before = self.graph.admission(target).unwrap_or_else(|| of_each(&head));
+            let old = of_each(&|history| {
+                history.older_than(LONGEST_WAIT, now).map(Option::<&Inbounds>::cloned).collect()
+            });
+            // Nobody is expected to acknowledge in time, so what others acknowledged counts.
+            let acknowledged = (!is_timely).then(|| of_each(&head));
+            let kept = Admission::any([before, old].into_iter().chain(acknowledged));
+            let known = self.waiting.get(target).and_then(|waiting| waiting.lingers_since);
+            lingers_since = (!covers(&possible, &kept)).then(|| known.unwrap_or(now));
+            // Too long: what no server may admit is lost, and what one may admit is not.
+            lingers_since = lingers_since.filter(|since| now.duration_since(*since) < LONGEST_WAIT);
+            if covers(&possible, &kept) || lingers_since.is_some() {
+                shown = kept;
             }
-            return possible;
         }
-        let before = self.graph.admission(target);
-        let before = before.unwrap_or_else(|| {
-            of_each(&|proxy| proxy.inbounds.head().map(Option::<&Inbounds>::cloned).into_iter().collect())
-        });
-        let old = of_each(&|proxy| {
-            proxy.inbounds.older_than(LONGEST_WAIT, now).map(Option::<&Inbounds>::cloned).collect()
-        });
-        let lingered = self.waiting.get(target).and_then(|waiting| waiting.lingers_since);
-        let shown = Admission::any([before, old]);
-        let lingers_since = (!covers(&possible, &shown)).then(|| lingered.unwrap_or(now));
-        // Whoever may still be admitted keeps it, whoever is not loses it.
-        let is_over = lingers_since.is_some_and(|since| now.duration_since(since) >= LONGEST_WAIT);
-        let lingers_since = lingers_since.filter(|_| !is_over);
-        self.waiting.insert(target.clone(), Waiting { servers, is_timely, lingers_since });
-        if is_over { possible } else { shown }
+        let servers: BTreeSet<Arc<str>> = servers.into_iter().map(Arc::from).collect();
+        self.waiting.remove(target);
+        if !servers.is_empty() {
+            self.waiting.insert(target.clone(), Waiting { servers, is_timed, lingers_since });
+        }
+        shown
     }
+}
+
+fn is_unsettled(inbounds: &History<Inbounds>) -> bool {
+    inbounds.waits_since().is_some()
 }
 
 /// Whether a server may acknowledge before the longest wait ends. One that is not connected cannot.
 fn is_timely(
     proxies: &BTreeMap<Arc<str>, InEffect>,
-    running: &BTreeSet<Arc<str>>,
+    online: &BTreeSet<Arc<str>>,
     server: &str,
     now: Timestamp,
 ) -> bool {
     let since = proxies.get(server).and_then(|proxy| proxy.inbounds.waits_since());
-    running.contains(server) && since.is_some_and(|since| now.duration_since(since) < LONGEST_WAIT)
+    online.contains(server) && since.is_some_and(|since| now.duration_since(since) < LONGEST_WAIT)
 }
 
 /// Admission of an inbound by a version of a proxy. What is unknown admits everybody.

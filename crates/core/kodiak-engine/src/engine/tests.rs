@@ -7,6 +7,7 @@ mod encryption;
 mod explained;
 mod faults;
 mod objects;
+mod order;
 mod patches;
 mod policies;
 mod reachability;

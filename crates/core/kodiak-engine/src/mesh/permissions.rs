@@ -92,7 +92,10 @@ impl Mesh {
         } else {
             dirty.clients.extend(dirty.proxies.iter().cloned());
             if dirty.tick {
-                targets.extend(permitted.timely().cloned());
+                targets.extend(permitted.timed().cloned());
+                let given_up = permitted.give_up_absent(context.now).into_iter();
+                let given_up = given_up.filter_map(|name| self.dataplanes.get(&name));
+                targets.extend(given_up.flat_map(|proxy| from.served_by(proxy)));
             }
         }
         for name in &dirty.clients {
@@ -138,7 +141,7 @@ impl Mesh {
 
     fn origin(&self, name: &Arc<str>, before: Before, context: &UpdateContext<'_>) -> Origin {
         let state = context.acknowledged(&self.name, name);
-        Origin { is_running: state.online || self.proxies.contains_key(name), state, before }
+        Origin { is_online: state.online || self.proxies.contains_key(name), state, before }
     }
 
     /// Certificates that a proxy presents, or will present.
