@@ -63,35 +63,40 @@ impl<T> History<T> {
         }
     }
 
-    /// Forgets versions that the proxy has no more. Returns whether there were any. Versions with the same fingerprint differ
-    /// in their number: of those that were sent until the acknowledged one, it is the last.
-    pub(crate) fn acknowledge(&mut self, id: VersionId) -> bool {
+    /// Forgets versions that the proxy has no more. Returns whether there were any.
+    ///
+    /// Of versions with the same fingerprint, numbers tell which was sent `here`. Another control plane counts others, and may
+    /// never have sent those in between: the first one is meant that was not acknowledged before.
+    pub(crate) fn acknowledge(&mut self, id: VersionId, here: bool) -> bool {
         let equal = |version: &Version<T>| version.fingerprint == id.fingerprint && version.value.is_some();
-        // Another control plane may have sent versions that this one never saw, and counts others.
-        let position = self.versions.iter().rposition(|version| equal(version) && version.number <= id.number);
-        match position.or_else(|| self.versions.iter().rposition(equal)) {
-            Some(position) => {
-                let changed = position > 0 || !self.has_head;
-                self.versions.drain(..position);
-                self.has_head = true;
-                for (number, version) in (id.number..).zip(&mut self.versions) {
-                    version.number = version.number.max(number);
-                }
-                changed
+        let sent_here = |version: &Version<T>| equal(version) && version.number <= id.number;
+        let position = if here { self.versions.iter().rposition(sent_here) } else { None };
+        let first = || (1..self.versions.len()).find(|position| equal(&self.versions[*position]));
+        if let Some(position) = position.or_else(first).or_else(|| self.versions.iter().position(equal)) {
+            let changed = position > 0 || !self.has_head;
+            self.versions.drain(..position);
+            self.has_head = true;
+            for (number, version) in (id.number..).zip(&mut self.versions) {
+                version.number = version.number.max(number);
             }
-            None if self.versions[0].value.is_none() => false,
-            None => {
-                // What it has is unknown, until it acknowledges a version that is known.
-                let now = self.versions[0].since;
-                if self.has_head && self.versions.len() > 1 {
-                    self.versions[0].value = None;
-                } else {
-                    self.versions.insert(0, Version::new(id, None, now));
-                }
-                self.has_head = true;
-                true
-            }
+            return changed;
         }
+        // What it has is unknown, until it acknowledges a version that is known.
+        let was_known = self.versions[0].value.is_some() || !self.has_head;
+        if self.has_head && self.versions.len() > 1 {
+            self.versions[0].value = None;
+        } else if was_known {
+            let since = self.versions[0].since;
+            self.versions.insert(0, Version::new(id, None, since));
+        }
+        self.has_head = true;
+        was_known
+    }
+
+    /// Whether the newest version is the one that was acknowledged last, again.
+    pub(crate) fn is_back(&self) -> bool {
+        let newest = self.newest().fingerprint;
+        self.has_head && self.versions[0].value.is_some() && self.versions[0].fingerprint == newest
     }
 
     /// The proxy has the newest version, or will have it before it serves again. Returns whether others are forgotten.

@@ -9,6 +9,7 @@ use xxhash_rust::xxh3::Xxh3Default;
 use crate::{
     acknowledged::{AcknowledgedState, PermissionsToken},
     history::{History, VersionId},
+    permitted::LONGEST_WAIT,
 };
 
 /// Address and port of an inbound.
@@ -20,29 +21,40 @@ pub(crate) type Certificates = Arc<[Certificate]>;
 
 pub(crate) struct InEffect {
     pub(crate) inbounds: History<Inbounds>,
+    /// Whether it is connected to this control plane.
+    is_here: bool,
     /// `None` until the proxy connects here.
     certificates: Option<History<Certificates>>,
+    /// The token of its insight that was applied last.
+    seen: Option<PermissionsToken>,
 }
 
 /// What is known about a proxy when it is seen first.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Origin {
-    /// Whether it is connected to a control plane.
-    pub(crate) is_online: bool,
+    /// Whether it is connected to this control plane.
+    pub(crate) is_here: bool,
     /// As its insight says.
     pub(crate) state: AcknowledgedState,
     pub(crate) before: Before,
 }
 
-/// What proxies without a known token had before.
+/// What proxies may have before their first version here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Before {
-    /// The current state: this control plane starts.
-    Current,
-    /// Nobody recorded it.
+    /// What their insight says: this control plane starts. One without a token was not waited for until now.
+    Recorded,
+    /// Nobody recorded it: clients had everything so far.
     Unknown,
-    /// Nothing: it is new.
+    /// What their insight says, else nothing: it is new.
     Nothing,
+}
+
+impl Origin {
+    /// Whether it is connected to a control plane.
+    pub(crate) fn is_online(&self) -> bool {
+        self.is_here || self.state.online
+    }
 }
 
 impl InEffect {
@@ -50,22 +62,23 @@ impl InEffect {
     pub(crate) fn new(inbounds: Inbounds, origin: Origin, may_run: bool, now: Timestamp) -> Self {
         let fingerprint = of_inbounds(&inbounds);
         let id = |number| VersionId { number, fingerprint };
-        let inbounds = match origin.state.token {
-            Some(token) if token.inbounds == fingerprint => History::settled(id(token.number), inbounds, now),
-            Some(token) if may_run => History::after_unknown(id(token.number.saturating_add(1)), inbounds, now),
-            Some(token) => History::settled(id(token.number.saturating_add(1)), inbounds, now),
-            None if !may_run => History::settled(id(0), inbounds, now),
-            None => match origin.before {
-                Before::Unknown => History::after_unknown(id(1), inbounds, now),
-                Before::Nothing if !origin.state.has_run => History::first(id(1), inbounds, now),
-                Before::Nothing | Before::Current => History::settled(id(0), inbounds, now),
-            },
+        let seen = origin.state.token;
+        let next = id(seen.map_or(0, |token| token.number.saturating_add(1)));
+        let inbounds = match (seen, origin.before) {
+            _ if !may_run => History::settled(next, inbounds, now),
+            (_, Before::Unknown) => History::after_unknown(next, inbounds, now),
+            (Some(token), _) if token.inbounds == fingerprint => History::settled(id(token.number), inbounds, now),
+            (Some(_), _) => History::after_unknown(next, inbounds, now),
+            (None, Before::Nothing) if !origin.state.has_run => History::first(next, inbounds, now),
+            (None, Before::Recorded) if origin.state.has_run => History::after_unknown(next, inbounds, now),
+            (None, _) => History::settled(next, inbounds, now),
         };
-        Self { inbounds, certificates: None }
+        Self { inbounds, is_here: origin.is_here, certificates: None, seen }
     }
 
     /// Returns whether that is another version.
-    pub(crate) fn set_inbounds(&mut self, inbounds: Inbounds, may_run: bool, now: Timestamp) -> bool {
+    pub(crate) fn set_inbounds(&mut self, inbounds: Inbounds, origin: Origin, may_run: bool, now: Timestamp) -> bool {
+        self.is_here = origin.is_here;
         let fingerprint = of_inbounds(&inbounds);
         if self.inbounds.newest().fingerprint == fingerprint {
             return false;
@@ -77,6 +90,18 @@ impl InEffect {
             self.inbounds = History::settled(id, inbounds, now);
         }
         true
+    }
+
+    /// Whether there may be nothing to acknowledge: its permissions are as they were before, and another control plane may
+    /// never have sent those in between.
+    pub(crate) fn is_back_elsewhere(&self) -> bool {
+        !self.is_here && self.inbounds.is_back()
+    }
+
+    /// Nobody says anything about versions that another control plane may never have sent. Returns whether there were any.
+    pub(crate) fn settle_elsewhere(&mut self, now: Timestamp) -> bool {
+        let is_recent = self.inbounds.has_unacknowledged_after(now - LONGEST_WAIT);
+        self.is_back_elsewhere() && !is_recent && self.inbounds.settle()
     }
 
     pub(crate) fn set_certificates(&mut self, certificates: Certificates, state: AcknowledgedState, now: Timestamp) {
@@ -112,12 +137,17 @@ impl InEffect {
 
     /// Returns whether its inbounds, and whether its certificates, may be others now.
     pub(crate) fn acknowledge(&mut self, token: PermissionsToken) -> (bool, bool) {
+        // It may name a version that was sent again since.
+        if self.seen == Some(token) {
+            return (false, false);
+        }
+        self.seen = Some(token);
         let PermissionsToken { number, inbounds, certificates } = token;
-        let are_inbounds = self.inbounds.acknowledge(VersionId { number, fingerprint: inbounds });
+        let are_inbounds = self.inbounds.acknowledge(VersionId { number, fingerprint: inbounds }, self.is_here);
         let id = VersionId { number, fingerprint: certificates };
         // Sent by a control plane that it is not connected to any more.
         let known = self.certificates.as_mut().filter(|_| certificates != 0);
-        (are_inbounds, known.is_some_and(|history| history.acknowledge(id)))
+        (are_inbounds, known.is_some_and(|history| history.acknowledge(id, true)))
     }
 
     /// Of the newest versions.

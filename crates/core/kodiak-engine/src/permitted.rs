@@ -157,7 +157,7 @@ impl Permitted {
         match self.proxies.get_mut(name) {
             Some(known) => {
                 let waits = known.inbounds.waits_since().is_some();
-                known.set_inbounds(inbounds, may_run, now) || has_changed_connection && waits
+                known.set_inbounds(inbounds, origin, may_run, now) || has_changed_connection && waits
             }
             None => self.proxies.insert(name.clone(), InEffect::new(inbounds, origin, may_run, now)).is_none(),
         }
@@ -165,7 +165,7 @@ impl Permitted {
 
     /// Returns whether it connected or lost its connection.
     fn set_online(&mut self, name: &Arc<str>, origin: Origin, now: Timestamp) -> bool {
-        if origin.is_online {
+        if origin.is_online() {
             self.absent.remove(name);
             return self.online.insert(name.clone());
         }
@@ -178,15 +178,18 @@ impl Permitted {
         was_online
     }
 
-    /// Proxies that are not waited for any longer, because they are not connected: they will have the newest permissions when
-    /// they come back. Destinations that they serve must be refreshed.
-    pub(crate) fn give_up_absent(&mut self, now: Timestamp) -> Vec<Arc<str>> {
+    /// Proxies that are not waited for any longer: those that are not connected will have the newest permissions when they
+    /// come back. Destinations that they serve must be refreshed.
+    pub(crate) fn give_up(&mut self, now: Timestamp) -> Vec<Arc<str>> {
         let expired = self.absent.iter().filter(|(_, until)| **until <= now);
         let mut expired: Vec<Arc<str>> = expired.map(|(name, _)| name.clone()).collect();
         for name in &expired {
             self.absent.remove(name);
         }
         expired.retain(|name| self.proxies.get_mut(name).is_some_and(|proxy| proxy.inbounds.settle()));
+        let waiting: BTreeSet<Arc<str>> = self.waiting.values().flat_map(|waiting| &waiting.servers).cloned().collect();
+        let settles = |name: &Arc<str>| self.proxies.get_mut(name).is_some_and(|proxy| proxy.settle_elsewhere(now));
+        expired.extend(waiting.into_iter().filter(settles));
         expired
     }
 
@@ -299,7 +302,8 @@ fn is_timely(
     server: &str,
     now: Timestamp,
 ) -> bool {
-    let since = proxies.get(server).and_then(|proxy| proxy.inbounds.waits_since());
+    let proxy = proxies.get(server).filter(|proxy| !proxy.is_back_elsewhere());
+    let since = proxy.and_then(|proxy| proxy.inbounds.waits_since());
     online.contains(server) && since.is_some_and(|since| now.duration_since(since) < LONGEST_WAIT)
 }
 

@@ -77,7 +77,7 @@ impl Mesh {
             Some(_) => Before::Nothing,
             // Clients have everything so far, so nobody gets a destination because what servers have is unknown.
             None if self.proxies.values().any(|proxy| proxy.snapshot.is_some()) => Before::Unknown,
-            None => Before::Current,
+            None => Before::Recorded,
         };
         let is_all = known.is_none() || view_changed;
         let mut permitted = known.unwrap_or_else(|| Permitted::new(self.name.clone()));
@@ -93,7 +93,7 @@ impl Mesh {
             dirty.clients.extend(dirty.proxies.iter().cloned());
             if dirty.tick {
                 targets.extend(permitted.timed().cloned());
-                let given_up = permitted.give_up_absent(context.now).into_iter();
+                let given_up = permitted.give_up(context.now).into_iter();
                 let given_up = given_up.filter_map(|name| self.dataplanes.get(&name));
                 targets.extend(given_up.flat_map(|proxy| from.served_by(proxy)));
             }
@@ -141,7 +141,7 @@ impl Mesh {
 
     fn origin(&self, name: &Arc<str>, before: Before, context: &UpdateContext<'_>) -> Origin {
         let state = context.acknowledged(&self.name, name);
-        Origin { is_online: state.online || self.proxies.contains_key(name), state, before }
+        Origin { is_here: self.proxies.contains_key(name), state, before }
     }
 
     /// Certificates that a proxy presents, or will present.

@@ -25,7 +25,7 @@ pub(crate) struct Observation {
     /// When the certificate was sent first.
     pub(super) issued: Option<Timestamp>,
     pub(super) acknowledged: Option<Arc<str>>,
-    /// Permissions and certificates that the proxy acknowledged.
+    /// Permissions and certificates that the proxy acknowledged; empty if they are not recorded.
     pub(super) permissions: Option<Arc<str>>,
     /// Why the proxy does not acknowledge a step of an mTLS rollout; empty for nothing.
     pub(super) rejecting: String,

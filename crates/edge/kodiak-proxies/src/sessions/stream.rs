@@ -52,7 +52,7 @@ pub(crate) struct Reported {
     pub(crate) is_first: bool,
     /// Step of the snapshot that was acknowledged.
     pub(crate) acknowledged: Option<Arc<str>>,
-    /// Permissions and certificates of the snapshot that was acknowledged.
+    /// Permissions and certificates of the snapshot that was acknowledged; empty if nobody waits for them.
     pub(crate) permissions: Option<Arc<str>>,
     /// Error that holds up the step; empty for none. `None` while the proxy has not answered.
     pub(crate) rejecting: Option<String>,
@@ -111,7 +111,7 @@ impl Stream {
             let tokens = self.rollout.settled(revision);
             let permissions = tokens.as_ref().map(|tokens| tokens.permissions.clone());
             let is_rejected = rejection::concerns_permissions(&self.types, snapshot.as_deref());
-            reported.permissions = permissions.filter(|token| !token.is_empty() && !is_rejected);
+            reported.permissions = permissions.filter(|_| !is_rejected);
             reported.acknowledged = tokens.map(|tokens| tokens.rollout).filter(|_| holding_up.is_none());
             reported.rejecting = Some(holding_up.unwrap_or_default());
         }

@@ -163,7 +163,7 @@ async fn acknowledged_step_is_written_at_once() {
     assert_eq!(bed.record("DataplaneInsight", "web-1").unwrap().version, version);
 }
 
-/// All control planes read them there. A rejected route or outbound listener does not matter to the callers of the proxy.
+/// All control planes read them there. Without a token, nobody waits, and what the proxy has then is not recorded.
 #[tokio::test(start_paused = true)]
 async fn acknowledged_permissions_are_written_at_once_unless_inbounds_are_rejected() {
     let bed = Bed::start().await;
@@ -174,7 +174,7 @@ async fn acknowledged_permissions_are_written_at_once_unless_inbounds_are_reject
         (2, TypeUrl::Listener, "b", Some(inbound), "a"),
         (3, TypeUrl::Cluster, "b", Some("no such thing"), "b"),
         (4, TypeUrl::Secret, "c", Some("no such thing"), "b"),
-        (5, TypeUrl::Secret, "", None, "b"),
+        (5, TypeUrl::Secret, "", None, ""),
     ] {
         let tokens = SnapshotTokens { rollout: "step".into(), permissions: token.into() };
         bed.registry.publish(&key("web-1"), snapshot(revision), tokens, Vec::new());

@@ -9,7 +9,7 @@ use proptest::{
     prelude::*,
     test_runner::{RngAlgorithm, RngSeed},
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
 use self::model::{CLIENTS, Edit, Model, PROXIES, SERVERS};
 
@@ -34,7 +34,7 @@ enum Event {
     Seconds(u8),
 }
 
-fn a_permission() -> impl Strategy<Value = Value> {
+fn a_permission() -> impl Strategy<Value = String> {
     let top = prop_oneof![
         Just(json!({ "kind": "Mesh" })),
         prop::sample::select(&["x", "y"][..]).prop_map(|name| json!({ "kind": "MeshService", "name": name })),
@@ -46,7 +46,7 @@ fn a_permission() -> impl Strategy<Value = Value> {
     ];
     let action = prop::sample::select(&["Allow", "Allow", "Deny"][..]);
     let item = (from, action).prop_map(|(from, action)| json!({ "targetRef": from, "default": { "action": action } }));
-    (top, prop::collection::vec(item, 1..3)).prop_map(|(top, from)| json!({ "targetRef": top, "from": from }))
+    (top, prop::collection::vec(item, 1..3)).prop_map(|(top, from)| json!({ "targetRef": top, "from": from }).to_string())
 }
 
 fn an_edit() -> impl Strategy<Value = Edit> {

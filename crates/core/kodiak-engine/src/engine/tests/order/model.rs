@@ -13,7 +13,7 @@ use kodiak_services::{
 };
 use kodiak_xds::node::NodeMetadata;
 use kodiak_xds_stream::Snapshot;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{
     super::world::{Fake, MESH, World, dataplane_change, key, mesh_change, policy_change},
@@ -34,7 +34,7 @@ const SLACK: SignedDuration = SignedDuration::from_secs(12);
 
 #[derive(Debug, Clone)]
 pub(super) enum Edit {
-    Permission(&'static str, Option<Value>),
+    Permission(&'static str, Option<String>),
     Server { name: &'static str, service: &'static str, version: u8 },
     Client { name: &'static str, service: &'static str },
     Mode(Mode),
@@ -44,7 +44,7 @@ pub(super) struct Model {
     now: Timestamp,
     control_planes: [Engine; 2],
     mode: Mode,
-    permissions: BTreeMap<&'static str, Value>,
+    permissions: BTreeMap<&'static str, String>,
     /// Service and version of each proxy.
     services: BTreeMap<&'static str, (&'static str, u8)>,
     vips: Arc<Vips>,
@@ -52,6 +52,8 @@ pub(super) struct Model {
     proxies: BTreeMap<&'static str, Proxy>,
     /// Proxies whose configuration a control plane cannot know, until they acknowledge.
     unknown: [BTreeSet<&'static str>; 2],
+    /// Proxies with versions that a restart forgot: before and after them, they had the same.
+    forgotten: [BTreeSet<&'static str>; 2],
     /// Since when a client lacks a destination that admits it, or has one that cannot admit it.
     wrong: BTreeMap<(&'static str, &'static str), Timestamp>,
     violations: Vec<String>,
@@ -75,6 +77,8 @@ struct Sent {
     snapshot: Arc<Snapshot>,
     token: Option<PermissionsToken>,
     at: Timestamp,
+    /// The control plane.
+    by: usize,
 }
 
 impl Model {
@@ -96,6 +100,7 @@ impl Model {
             insights: BTreeMap::new(),
             proxies: PROXIES.map(|name| (name, Proxy::default())).into(),
             unknown: Default::default(),
+            forgotten: Default::default(),
             wrong: BTreeMap::new(),
             violations: Vec::new(),
         };
@@ -156,8 +161,7 @@ impl Model {
     }
 
     fn permission(&self, name: &str) -> EngineChange {
-        let spec = self.permissions.get(name).map(ToString::to_string);
-        policy_change("MeshTrafficPermission", name, spec.as_deref())
+                policy_change("MeshTrafficPermission", name, self.permissions.get(name).map(String::as_str))
     }
 
     fn dataplane(&self, name: &str) -> EngineChange {
@@ -209,7 +213,7 @@ impl Model {
             if self.proxies[name].connected != Some(control_plane) {
                 continue;
             }
-            let sent = Sent { snapshot, token: updated.permissions, at: self.now };
+            let sent = Sent { snapshot, token: updated.permissions, at: self.now, by: control_plane };
             if CLIENTS.contains(&name) {
                 self.check_update(name, control_plane, &sent);
             }
@@ -240,14 +244,12 @@ impl Model {
         if let Some(position) = proxy.possible.iter().position(|sent| Arc::ptr_eq(&sent.snapshot, &applied.snapshot)) {
             proxy.possible.drain(..position);
         }
-        let known = self.insights.get(name).copied().unwrap_or_default();
-        let token = applied.token.or(known.token);
         if applied.token.is_some() {
-            for unknown in &mut self.unknown {
-                unknown.remove(name);
+            for known in self.unknown.iter_mut().chain(&mut self.forgotten) {
+                known.remove(name);
             }
         }
-        self.write_insight(name, AcknowledgedState { online: true, left: None, has_run: true, token });
+        self.write_insight(name, AcknowledgedState { online: true, left: None, has_run: true, token: applied.token });
         self.check();
     }
 
@@ -304,8 +306,13 @@ impl Model {
     pub(super) fn restart(&mut self, which: usize) {
         self.control_planes[which] = Engine::new(World::settings(Mode::Off));
         for name in PROXIES {
-            if self.proxies[name].latest.as_ref().and_then(|sent| sent.token) != self.insights.get(name).and_then(|state| state.token) {
+            let latest = self.proxies[name].latest.as_ref().and_then(|sent| sent.token);
+            let acknowledged = self.insights.get(name).and_then(|state| state.token);
+            if latest != acknowledged {
                 self.unknown[which].insert(name);
+            }
+            if latest != acknowledged && latest.map(|token| token.inbounds) == acknowledged.map(|token| token.inbounds) {
+                self.forgotten[which].insert(name);
             }
         }
         let changes = self.stored();
@@ -337,32 +344,48 @@ impl Model {
         SERVERS.into_iter().filter(move |name| self.services[name].0 == destination)
     }
 
+    /// Whether a client may have a destination because nobody knows what proxies have, or because all have all.
+    fn is_unknown(&self, control_plane: usize, client: &str, destination: &str) -> bool {
+        let mut unknown = self.unknown[control_plane].iter();
+        self.mode != Mode::On || unknown.any(|name| *name == client || self.services[name].0 == destination)
+    }
+
     /// A client is about to be sent a snapshot.
     fn check_update(&mut self, client: &'static str, control_plane: usize, sent: &Sent) {
         let Some(before) = &self.proxies[client].latest else { return };
         let Some(applied) = &self.proxies[client].applied else { return };
         let uris = envoy::presented(&applied.snapshot);
+        let admits = |sent: &&Sent| envoy::admits(&sent.snapshot, &uris);
+        // With a new certificate, it is the client that changes.
+        let is_changed = envoy::presented(&sent.snapshot) != uris;
         let mut found = Vec::new();
         for destination in DESTINATIONS {
             let (had, has) = (envoy::has(&before.snapshot, destination), envoy::has(&sent.snapshot, destination));
-            for server in self.servers(destination).filter(|name| !self.is_gone(name)) {
-                let proxy = &self.proxies[server];
-                let admits = |sent: &Sent| envoy::admits(&sent.snapshot, &uris);
-                let is_admitted = proxy.applied.as_ref().is_some_and(admits);
-                if had && !has && is_admitted {
-                    found.push(format!("{client} loses {destination}, and {server} admits it"));
-                }
-                let is_exempt = self.mode != Mode::On
-                    || self.unknown[control_plane].iter().any(|name| self.servers(destination).any(|server| server == *name) || *name == client);
-                if !had && has && !is_admitted && !is_exempt && proxy.connected.is_some() {
-                    let new = proxy.possible.iter().rev().take_while(|sent| admits(sent)).last();
-                    let is_early = new.is_some_and(|new| self.now.duration_since(new.at) < LONGEST_WAIT);
-                    // The certificate that it will have is another one.
-                    let is_same = envoy::presented(&sent.snapshot) == uris;
-                    if is_early && is_same && proxy.applied.is_some() {
-                        found.push(format!("{client} gets {destination}, and {server} still denies it"));
-                    }
-                }
+            let servers = self.servers(destination).filter(|name| !self.is_gone(name));
+            let servers: Vec<(&str, &Proxy)> = servers.map(|name| (name, &self.proxies[name])).collect();
+            let is_admitted = |proxy: &Proxy| proxy.applied.as_ref().is_some_and(|applied| admits(&applied));
+            // A control plane does not know what another one has shown, while servers have not acknowledged.
+            let is_moved = before.by != sent.by && servers.iter().any(|(_, proxy)| proxy.possible.len() > 1);
+            if had && !has && !is_moved {
+                let forgotten = &self.forgotten[control_plane];
+                let admitting = servers.iter().filter(|(name, proxy)| is_admitted(proxy) && !forgotten.contains(name));
+                found.extend(admitting.map(|(name, _)| format!("{client} loses {destination}, and {name} admits it")));
+            }
+            let is_old = |sent: &Sent| self.now.duration_since(sent.at) >= LONGEST_WAIT;
+            let mut admitting = servers.iter().flat_map(|(_, proxy)| proxy.possible.iter().filter(admits));
+            let is_late = admitting.any(is_old);
+            if !had && has && !is_late && !is_changed && !self.is_unknown(control_plane, client, destination) {
+                let is_pending = |proxy: &Proxy| proxy.possible.iter().any(|sent| admits(&sent));
+                // A server that has not acknowledged for long is not waited for.
+                let is_waited_for = |proxy: &Proxy| {
+                    let known = proxy.possible.first().and_then(|sent| sent.token);
+                    proxy.connected.is_some() && !proxy.possible.iter().any(|sent| sent.token != known && is_old(sent))
+                };
+                let is_early = |proxy: &Proxy| {
+                    proxy.applied.is_some() && !is_admitted(proxy) && is_pending(proxy) && is_waited_for(proxy)
+                };
+                let early = servers.iter().filter(|(_, proxy)| is_early(proxy));
+                found.extend(early.map(|(name, _)| format!("{client} gets {destination}, and {name} still denies it")));
             }
         }
         self.violations.extend(found);
@@ -390,8 +413,7 @@ impl Model {
         let caller = &self.proxies[client];
         let control_plane = caller.connected?;
         let is_settled = |proxy: &Proxy| proxy.possible.len() == 1 && proxy.connected.is_some();
-        let is_unknown = self.unknown[control_plane].iter().any(|name| *name == client || self.services[name].0 == destination);
-        if self.mode != Mode::On || !is_settled(caller) || is_unknown {
+        if !is_settled(caller) || self.is_unknown(control_plane, client, destination) {
             return None;
         }
         let has = envoy::has(&caller.latest.as_ref()?.snapshot, destination);
