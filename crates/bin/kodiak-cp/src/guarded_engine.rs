@@ -48,6 +48,7 @@ impl GuardedEngine {
         now: Timestamp,
     ) -> Outcome {
         let (mut changes, mut newest) = (others, BTreeSet::new());
+        self.engine.set_stored(inputs.iter().map(|input| input.revision).max().unwrap_or_default());
         for input in inputs {
             let is_removal = input.change.is_removal();
             // A proxy that reconnects is tried again: its metadata may differ.

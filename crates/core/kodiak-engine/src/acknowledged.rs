@@ -13,8 +13,8 @@ const FORMAT: &str = "1";
 /// Versions that a snapshot has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PermissionsToken {
-    /// Grows with each version that is sent to the proxy.
-    pub(crate) number: u32,
+    /// Revision of the store, at most, since which the proxy is to have it. All control planes know it.
+    pub(crate) number: u64,
     /// Fingerprint of what its inbounds admit.
     pub(crate) inbounds: u64,
     /// Fingerprint of the certificates that it may present.

@@ -19,6 +19,7 @@ use crate::{
     EngineChange, Identities, Leaf,
     acknowledged::{AcknowledgedState, PermissionsToken},
     cache::Cache,
+    in_effect::Moment,
     mesh::Mesh,
 };
 
@@ -47,6 +48,8 @@ pub struct Engine {
     cache: Cache,
     /// By mesh and name of the proxy.
     acknowledged: BTreeMap<Arc<str>, BTreeMap<Arc<str>, AcknowledgedState>>,
+    /// Of the store.
+    stored: u64,
     revision: u64,
 }
 
@@ -56,12 +59,17 @@ pub(crate) struct UpdateContext<'a> {
     pub(crate) egresses: &'a BTreeMap<Arc<str>, Arc<ZoneEgress>>,
     pub(crate) cache: &'a mut Cache,
     acknowledged: &'a BTreeMap<Arc<str>, BTreeMap<Arc<str>, AcknowledgedState>>,
+    stored: u64,
     pub(crate) identities: &'a dyn Identities,
     pub(crate) now: Timestamp,
     pub(crate) revision: u64,
 }
 
 impl UpdateContext<'_> {
+    pub(crate) fn moment(&self) -> Moment {
+        Moment { revision: self.stored, now: self.now }
+    }
+
     pub(crate) fn acknowledged(&self, mesh: &str, proxy: &str) -> AcknowledgedState {
         self.acknowledged.get(mesh).and_then(|mesh| mesh.get(proxy)).copied().unwrap_or_default()
     }
@@ -133,7 +141,12 @@ impl Engine {
     /// acknowledged.
     pub fn restarted(&self) -> Self {
         let (settings, acknowledged) = (self.settings.clone(), self.acknowledged.clone());
-        Self { settings, acknowledged, revision: self.revision, ..Self::default() }
+        Self { settings, acknowledged, stored: self.stored, revision: self.revision, ..Self::default() }
+    }
+
+    /// Revision of the store with the changes that are applied next.
+    pub fn set_stored(&mut self, revision: u64) {
+        self.stored = self.stored.max(revision);
     }
 
     /// Applies all changes, then updates the affected meshes once.
@@ -157,6 +170,7 @@ impl Engine {
                 egresses: &self.egresses,
                 cache: &mut self.cache,
                 acknowledged: &self.acknowledged,
+                stored: self.stored,
                 identities,
                 now,
                 revision: self.revision,

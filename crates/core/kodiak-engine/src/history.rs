@@ -17,7 +17,7 @@ pub(crate) struct History<T> {
 
 #[derive(Debug, Clone)]
 struct Version<T> {
-    number: u32,
+    number: u64,
     fingerprint: u64,
     since: Timestamp,
     /// `None` if it is unknown.
@@ -27,7 +27,7 @@ struct Version<T> {
 /// A version as a proxy acknowledges it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct VersionId {
-    pub(crate) number: u32,
+    pub(crate) number: u64,
     pub(crate) fingerprint: u64,
 }
 
@@ -53,6 +53,13 @@ impl<T> History<T> {
         self.versions[self.versions.len() - 1].id()
     }
 
+    /// The newest version is about to be sent again, with this number.
+    pub(crate) fn renumber(&mut self, number: u64) {
+        if let Some(newest) = self.versions.last_mut() {
+            newest.number = newest.number.max(number);
+        }
+    }
+
     /// A version that is about to be sent.
     pub(crate) fn push(&mut self, id: VersionId, value: T, now: Timestamp) {
         self.versions.push(Version::new(id, Some(value), now));
@@ -65,20 +72,20 @@ impl<T> History<T> {
 
     /// Forgets versions that the proxy has no more. Returns whether there were any.
     ///
-    /// Of versions with the same fingerprint, numbers tell which was sent `here`. Another control plane counts others, and may
-    /// never have sent those in between: the first one is meant that was not acknowledged before.
-    pub(crate) fn acknowledge(&mut self, id: VersionId, here: bool) -> bool {
+    /// Of versions with the same fingerprint, numbers tell which one is meant. Control planes may count differently if changes
+    /// reach them in other batches: the version after a number has the changes until its own.
+    pub(crate) fn acknowledge(&mut self, id: VersionId) -> bool {
         let equal = |version: &Version<T>| version.fingerprint == id.fingerprint && version.value.is_some();
-        let sent_here = |version: &Version<T>| equal(version) && version.number <= id.number;
-        let position = if here { self.versions.iter().rposition(sent_here) } else { None };
-        let first = || (1..self.versions.len()).find(|position| equal(&self.versions[*position]));
-        if let Some(position) = position.or_else(first).or_else(|| self.versions.iter().position(equal)) {
+        let is_equal = |position: &usize| self.versions.get(*position).is_some_and(equal);
+        let until = self.versions.iter().rposition(|version| version.number <= id.number);
+        let next = until.map_or(0, |until| until + 1);
+        let any = || self.versions.iter().rposition(equal);
+        let position = until.filter(is_equal).or_else(|| Some(next).filter(is_equal)).or_else(any);
+        if let Some(position) = position {
             let changed = position > 0 || !self.has_head;
             self.versions.drain(..position);
             self.has_head = true;
-            for (number, version) in (id.number..).zip(&mut self.versions) {
-                version.number = version.number.max(number);
-            }
+            self.versions[0].number = self.versions[0].number.max(id.number);
             return changed;
         }
         // What it has is unknown, until it acknowledges a version that is known.
@@ -91,12 +98,6 @@ impl<T> History<T> {
         }
         self.has_head = true;
         was_known
-    }
-
-    /// Whether the newest version is the one that was acknowledged last, again.
-    pub(crate) fn is_back(&self) -> bool {
-        let newest = self.newest().fingerprint;
-        self.has_head && self.versions[0].value.is_some() && self.versions[0].fingerprint == newest
     }
 
     /// The proxy has the newest version, or will have it before it serves again. Returns whether others are forgotten.

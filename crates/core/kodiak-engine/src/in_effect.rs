@@ -9,7 +9,6 @@ use xxhash_rust::xxh3::Xxh3Default;
 use crate::{
     acknowledged::{AcknowledgedState, PermissionsToken},
     history::{History, VersionId},
-    permitted::LONGEST_WAIT,
 };
 
 /// Address and port of an inbound.
@@ -21,12 +20,18 @@ pub(crate) type Certificates = Arc<[Certificate]>;
 
 pub(crate) struct InEffect {
     pub(crate) inbounds: History<Inbounds>,
-    /// Whether it is connected to this control plane.
-    is_here: bool,
     /// `None` until the proxy connects here.
     certificates: Option<History<Certificates>>,
     /// The token of its insight that was applied last.
     seen: Option<PermissionsToken>,
+}
+
+/// When a version is about to be sent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moment {
+    /// Of the store, which control planes share.
+    pub(crate) revision: u64,
+    pub(crate) now: Timestamp,
 }
 
 /// What is known about a proxy when it is seen first.
@@ -59,31 +64,42 @@ impl Origin {
 
 impl InEffect {
     /// `may_run`: whether there may be a proxy. Otherwise the next one starts with the current state.
-    pub(crate) fn new(inbounds: Inbounds, origin: Origin, may_run: bool, now: Timestamp) -> Self {
+    pub(crate) fn new(inbounds: Inbounds, origin: Origin, may_run: bool, at: Moment) -> Self {
+        let now = at.now;
         let fingerprint = of_inbounds(&inbounds);
         let id = |number| VersionId { number, fingerprint };
         let seen = origin.state.token;
-        let next = id(seen.map_or(0, |token| token.number.saturating_add(1)));
+        let next = id(seen.map_or(0, |token| token.number).max(at.revision));
         let inbounds = match (seen, origin.before) {
             _ if !may_run => History::settled(next, inbounds, now),
             (_, Before::Unknown) => History::after_unknown(next, inbounds, now),
-            (Some(token), _) if token.inbounds == fingerprint => History::settled(id(token.number), inbounds, now),
+            // Sent again with a new number: others may have seen versions in between, and wait.
+            (Some(token), _) if token.inbounds == fingerprint => History::settled(next, inbounds, now),
             (Some(_), _) => History::after_unknown(next, inbounds, now),
             (None, Before::Nothing) if !origin.state.has_run => History::first(next, inbounds, now),
             (None, Before::Recorded) if origin.state.has_run => History::after_unknown(next, inbounds, now),
             (None, _) => History::settled(next, inbounds, now),
         };
-        Self { inbounds, is_here: origin.is_here, certificates: None, seen }
+        Self { inbounds, certificates: None, seen }
     }
 
-    /// Returns whether that is another version.
-    pub(crate) fn set_inbounds(&mut self, inbounds: Inbounds, origin: Origin, may_run: bool, now: Timestamp) -> bool {
-        self.is_here = origin.is_here;
-        let fingerprint = of_inbounds(&inbounds);
-        if self.inbounds.newest().fingerprint == fingerprint {
+    /// Returns whether that is another version. If it is not, it may have been for a moment. This control plane sent none then,
+    /// but others wait for one: with `is_touched`, the proxy acknowledges it again.
+    pub(crate) fn set_inbounds(
+        &mut self,
+        inbounds: Inbounds,
+        may_run: bool,
+        is_touched: bool,
+        at: Moment,
+    ) -> bool {
+        let now = at.now;
+        let id = VersionId { number: self.next_number(at), fingerprint: of_inbounds(&inbounds) };
+        if self.inbounds.newest().fingerprint == id.fingerprint {
+            if is_touched {
+                self.inbounds.renumber(id.number);
+            }
             return false;
         }
-        let id = VersionId { number: self.next_number(), fingerprint };
         if may_run {
             self.inbounds.push(id, inbounds, now);
         } else {
@@ -92,21 +108,10 @@ impl InEffect {
         true
     }
 
-    /// Whether there may be nothing to acknowledge: its permissions are as they were before, and another control plane may
-    /// never have sent those in between.
-    pub(crate) fn is_back_elsewhere(&self) -> bool {
-        !self.is_here && self.inbounds.is_back()
-    }
-
-    /// Nobody says anything about versions that another control plane may never have sent. Returns whether there were any.
-    pub(crate) fn settle_elsewhere(&mut self, now: Timestamp) -> bool {
-        let is_recent = self.inbounds.has_unacknowledged_after(now - LONGEST_WAIT);
-        self.is_back_elsewhere() && !is_recent && self.inbounds.settle()
-    }
-
-    pub(crate) fn set_certificates(&mut self, certificates: Certificates, state: AcknowledgedState, now: Timestamp) {
+    pub(crate) fn set_certificates(&mut self, certificates: Certificates, state: AcknowledgedState, at: Moment) {
+        let now = at.now;
         let fingerprint = of_certificates(&certificates);
-        let id = VersionId { number: self.next_number(), fingerprint };
+        let id = VersionId { number: self.next_number(at), fingerprint };
         match &mut self.certificates {
             Some(history) if history.newest().fingerprint == fingerprint => (),
             Some(history) => history.push(id, certificates, now),
@@ -143,11 +148,11 @@ impl InEffect {
         }
         self.seen = Some(token);
         let PermissionsToken { number, inbounds, certificates } = token;
-        let are_inbounds = self.inbounds.acknowledge(VersionId { number, fingerprint: inbounds }, self.is_here);
+        let are_inbounds = self.inbounds.acknowledge(VersionId { number, fingerprint: inbounds });
         let id = VersionId { number, fingerprint: certificates };
         // Sent by a control plane that it is not connected to any more.
         let known = self.certificates.as_mut().filter(|_| certificates != 0);
-        (are_inbounds, known.is_some_and(|history| history.acknowledge(id, true)))
+        (are_inbounds, known.is_some_and(|history| history.acknowledge(id)))
     }
 
     /// Of the newest versions.
@@ -160,8 +165,8 @@ impl InEffect {
         }
     }
 
-    fn next_number(&self) -> u32 {
-        self.token().number.saturating_add(1)
+    fn next_number(&self, at: Moment) -> u64 {
+        self.token().number.max(at.revision)
     }
 }
 

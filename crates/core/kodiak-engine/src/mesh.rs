@@ -215,6 +215,11 @@ impl Mesh {
             self.dirty.targets.extend(self.objects.set_proxy(name, dataplane).into_iter().map(Target::Object));
             self.policy_index.set_proxy(name, dataplane.cloned());
             self.admission_changed(name, dataplane);
+            if old.as_ref().zip(dataplane).is_none_or(|(old, new)| is_matched_otherwise(old, new)) {
+                self.dirty.touched_servers.insert(name.clone());
+            } else {
+                self.dirty.servers.insert(name.clone());
+            }
             self.dirty.proxies.insert(name.clone());
         }
     }
@@ -558,6 +563,14 @@ impl Mesh {
             self.classes.leave(id, name);
         }
     }
+}
+
+/// Whether other policies may select a Dataplane now.
+fn is_matched_otherwise(old: &Proxy, new: &Proxy) -> bool {
+    let tags = |proxy: &Proxy| -> Vec<_> {
+        proxy.dataplane.inbounds().iter().map(|inbound| (inbound.port, inbound.tags.clone())).collect()
+    };
+    old.labels != new.labels || tags(old) != tags(new)
 }
 
 fn contains(lists: &Lists, (kind, name): &PolicyKey) -> bool {

@@ -24,7 +24,7 @@ use kodiak_world::destination::Behind;
 use crate::{
     acknowledged::{AcknowledgedState, PermissionsToken},
     history::History,
-    in_effect::{Certificates, InEffect, InboundKey, Inbounds, Origin},
+    in_effect::{Certificates, InEffect, InboundKey, Inbounds, Moment, Origin},
     objects::Objects,
     services::Services,
     target::Target,
@@ -41,6 +41,7 @@ const SWEEP: usize = 64;
 
 pub(crate) struct Permitted {
     graph: MeshGraph,
+    since: Timestamp,
     proxies: BTreeMap<Arc<str>, InEffect>,
     /// Proxies that are connected to a control plane.
     online: BTreeSet<Arc<str>>,
@@ -90,9 +91,10 @@ struct Arrivals<'a> {
 }
 
 impl Permitted {
-    pub(crate) fn new(mesh: Arc<str>) -> Self {
+    pub(crate) fn new(mesh: Arc<str>, now: Timestamp) -> Self {
         Self {
             graph: MeshGraph::new(mesh),
+            since: now,
             proxies: BTreeMap::new(),
             online: BTreeSet::new(),
             absent: BTreeMap::new(),
@@ -139,16 +141,17 @@ impl Permitted {
         permissions
     }
 
-    /// The proxy is about to be sent what its inbounds admit now. `None`: its Dataplane was deleted. Returns whether
-    /// destinations that it serves must be refreshed.
+    /// The proxy is about to be sent what its inbounds admit now. `None`: its Dataplane was deleted. `is_touched`: a policy or
+    /// its Dataplane changed. Returns whether destinations that it serves must be refreshed.
     pub(crate) fn set_server(
         &mut self,
         name: &Arc<str>,
         inbounds: Option<Inbounds>,
+        is_touched: bool,
         origin: Origin,
-        now: Timestamp,
+        at: Moment,
     ) -> bool {
-        let has_changed_connection = self.set_online(name, origin, now);
+        let has_changed_connection = self.set_online(name, origin, at.now);
         let Some(inbounds) = inbounds else {
             self.absent.remove(name);
             return self.proxies.remove(name).is_some();
@@ -157,9 +160,9 @@ impl Permitted {
         match self.proxies.get_mut(name) {
             Some(known) => {
                 let waits = known.inbounds.waits_since().is_some();
-                known.set_inbounds(inbounds, origin, may_run, now) || has_changed_connection && waits
+                known.set_inbounds(inbounds, may_run, is_touched, at) || has_changed_connection && waits
             }
-            None => self.proxies.insert(name.clone(), InEffect::new(inbounds, origin, may_run, now)).is_none(),
+            None => self.proxies.insert(name.clone(), InEffect::new(inbounds, origin, may_run, at)).is_none(),
         }
     }
 
@@ -187,16 +190,13 @@ impl Permitted {
             self.absent.remove(name);
         }
         expired.retain(|name| self.proxies.get_mut(name).is_some_and(|proxy| proxy.inbounds.settle()));
-        let waiting: BTreeSet<Arc<str>> = self.waiting.values().flat_map(|waiting| &waiting.servers).cloned().collect();
-        let settles = |name: &Arc<str>| self.proxies.get_mut(name).is_some_and(|proxy| proxy.settle_elsewhere(now));
-        expired.extend(waiting.into_iter().filter(settles));
         expired
     }
 
     /// Certificates of a proxy that is connected here.
-    pub(crate) fn set_certificates(&mut self, name: &str, certificates: Certificates, state: AcknowledgedState, now: Timestamp) {
+    pub(crate) fn set_certificates(&mut self, name: &str, certificates: Certificates, state: AcknowledgedState, at: Moment) {
         if let Some(proxy) = self.proxies.get_mut(name) {
-            proxy.set_certificates(certificates, state, now);
+            proxy.set_certificates(certificates, state, at);
         }
     }
 
@@ -267,7 +267,10 @@ impl Permitted {
         let mut lingers_since = None;
         if is_timed {
             let head = |history: &History<Inbounds>| history.head().map(Option::<&Inbounds>::cloned).into_iter().collect();
-            let before = self.graph.admission(target).unwrap_or_else(|| of_each(&head));
+            let before = self.graph.admission(target);
+            // While this control plane starts, clients may have it already.
+            let is_starting = now.duration_since(self.since) < LONGEST_WAIT;
+            let before = before.unwrap_or_else(|| if is_starting { of_each(&head) } else { Admission::By(Vec::new()) });
             let old = of_each(&|history| {
                 history.older_than(LONGEST_WAIT, now).map(Option::<&Inbounds>::cloned).collect()
             });
@@ -302,8 +305,7 @@ fn is_timely(
     server: &str,
     now: Timestamp,
 ) -> bool {
-    let proxy = proxies.get(server).filter(|proxy| !proxy.is_back_elsewhere());
-    let since = proxy.and_then(|proxy| proxy.inbounds.waits_since());
+    let since = proxies.get(server).and_then(|proxy| proxy.inbounds.waits_since());
     online.contains(server) && since.is_some_and(|since| now.duration_since(since) < LONGEST_WAIT)
 }
 

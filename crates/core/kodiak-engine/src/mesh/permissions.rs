@@ -36,7 +36,6 @@ impl Mesh {
 
     /// A Dataplane came, changed or left.
     pub(super) fn admission_changed(&mut self, name: &Arc<str>, dataplane: Option<&Arc<Proxy>>) {
-        self.dirty.servers.insert(name.clone());
         let Some(dataplane) = dataplane.filter(|_| self.permitted.is_some()) else { return };
         let served = self.evidence(Shadow::default()).served_by(dataplane);
         self.dirty.admissions.extend(served);
@@ -48,7 +47,7 @@ impl Mesh {
         if !decides || self.permitted.is_none() {
             return;
         }
-        self.dirty.servers.extend(selected.iter().cloned());
+        self.dirty.touched_servers.extend(selected.iter().cloned());
         self.dirty.admissions.extend(self.objects.unseen().into_iter().map(Target::Object));
     }
 
@@ -64,7 +63,10 @@ impl Mesh {
 
     /// Updates the destinations that proxies may call. Adds to `dirty` what depends on them.
     pub(super) fn update_permitted(&mut self, dirty: &mut DirtySet, view_changed: bool, context: &UpdateContext<'_>) {
-        let (mut targets, servers) = (std::mem::take(&mut dirty.admissions), std::mem::take(&mut dirty.servers));
+        let mut targets = std::mem::take(&mut dirty.admissions);
+        let touched = std::mem::take(&mut dirty.touched_servers);
+        let mut servers = std::mem::take(&mut dirty.servers);
+        servers.extend(touched.iter().cloned());
         let is_on = self.view.reachability == Mode::On || !self.trimmed_by_label.is_empty();
         if self.spec.is_none() || !is_on || !is_enforced(&self.view.rollout) {
             if self.permitted.take().is_some() {
@@ -80,11 +82,14 @@ impl Mesh {
             None => Before::Recorded,
         };
         let is_all = known.is_none() || view_changed;
-        let mut permitted = known.unwrap_or_else(|| Permitted::new(self.name.clone()));
+        let mut permitted = known.unwrap_or_else(|| Permitted::new(self.name.clone(), context.now));
         let from = self.evidence(context.settings.shadow);
-        let servers = if is_all { self.dataplanes.keys().cloned().collect() } else { servers };
+        if is_all {
+            servers.extend(self.dataplanes.keys().cloned());
+        }
         for name in &servers {
-            targets.extend(self.update_server(name, before, &mut permitted, context));
+            let is_touched = touched.contains(name);
+            targets.extend(self.update_server(name, is_touched, before, &mut permitted, context));
         }
         if is_all {
             targets.extend(from.targets());
@@ -127,6 +132,7 @@ impl Mesh {
     fn update_server(
         &self,
         name: &Arc<str>,
+        is_touched: bool,
         before: Before,
         permitted: &mut Permitted,
         context: &UpdateContext<'_>,
@@ -135,7 +141,7 @@ impl Mesh {
         let origin = self.origin(name, before, context);
         let dataplane = self.dataplanes.get(name);
         let inbounds = dataplane.map(|proxy| permitted.inbounds_of(proxy, from));
-        let is_changed = permitted.set_server(name, inbounds, origin, context.now);
+        let is_changed = permitted.set_server(name, inbounds, is_touched, origin, context.moment());
         dataplane.filter(|_| is_changed).map(|proxy| from.served_by(proxy)).unwrap_or_default()
     }
 
@@ -152,7 +158,7 @@ impl Mesh {
         let in_use = kodiak_identity::expected_ids(&self.view.rollout, proxy).into_iter();
         let in_use = in_use.map(|id| Certificate::from([id])).filter(|id| !all.contains(id));
         all.extend(in_use.collect::<Vec<_>>());
-        permitted.set_certificates(name, all.into(), context.acknowledged(&self.name, name), context.now);
+        permitted.set_certificates(name, all.into(), context.acknowledged(&self.name, name), context.moment());
     }
 
     fn update_client(&self, name: &Arc<str>, permitted: &mut Permitted) {

@@ -42,6 +42,8 @@ pub(super) enum Edit {
 
 pub(super) struct Model {
     now: Timestamp,
+    /// Of the store.
+    revision: u64,
     control_planes: [Engine; 2],
     mode: Mode,
     permissions: BTreeMap<&'static str, String>,
@@ -92,6 +94,7 @@ impl Model {
         let engine = || Engine::new(World::settings(Mode::Off));
         let mut model = Self {
             now,
+            revision: 0,
             control_planes: [engine(), engine()],
             mode: Mode::On,
             permissions: BTreeMap::new(),
@@ -112,6 +115,8 @@ impl Model {
             model.connect(name, n % 2);
         }
         model.settle();
+        // The start is over.
+        model.pass(10);
         model
     }
 
@@ -121,14 +126,18 @@ impl Model {
 
     pub(super) fn edit(&mut self, edits: &[Edit], at_once: [bool; 2]) {
         let changes: Vec<EngineChange> = edits.iter().map(|edit| self.change(edit)).collect();
+        let before = self.revision;
         for (control_plane, at_once) in at_once.into_iter().enumerate() {
             if at_once {
+                self.revision = before + changes.len() as u64;
                 self.apply(control_plane, changes.clone());
             } else {
-                for change in &changes {
-                    self.apply(control_plane, vec![change.clone()]);
+                for (revision, change) in (before + 1..).zip(&changes) {
+                    self.control_planes[control_plane].set_stored(revision);
+                    self.apply_stored(control_plane, vec![change.clone()]);
                 }
             }
+            self.revision = before + changes.len() as u64;
         }
         self.check();
     }
@@ -195,6 +204,7 @@ impl Model {
     fn write_insight(&mut self, name: &'static str, state: AcknowledgedState) {
         if self.insights.insert(name, state) != Some(state) {
             let change = self.insight(name);
+            self.revision += 1;
             for control_plane in 0..2 {
                 self.apply(control_plane, vec![change.clone()]);
             }
@@ -202,6 +212,11 @@ impl Model {
     }
 
     fn apply(&mut self, control_plane: usize, changes: Vec<EngineChange>) {
+        self.control_planes[control_plane].set_stored(self.revision);
+        self.apply_stored(control_plane, changes);
+    }
+
+    fn apply_stored(&mut self, control_plane: usize, changes: Vec<EngineChange>) {
         let outcome = self.control_planes[control_plane].apply(changes, &Fake, self.now);
         self.publish(control_plane, outcome);
     }
@@ -419,9 +434,12 @@ impl Model {
         let has = envoy::has(&caller.latest.as_ref()?.snapshot, destination);
         let uris = envoy::presented(&caller.latest.as_ref()?.snapshot);
         let servers: Vec<&Proxy> = self.servers(destination).map(|name| &self.proxies[name]).collect();
+        // What another control plane has sent in detail is unknown, until it is acknowledged.
+        let is_elsewhere = |server: &&Proxy| server.connected != Some(control_plane) && !is_settled(server);
         let admits = |sent: &Sent| envoy::admits(&sent.snapshot, &uris);
         let is_admitted = servers.iter().any(|server| is_settled(server) && server.possible.iter().all(admits));
-        let may_be_admitted = servers.iter().any(|server| server.connected.is_none() || server.possible.iter().any(admits));
+        let may_admit = |server: &Proxy| server.connected.is_none() || server.possible.iter().any(admits);
+        let may_be_admitted = servers.iter().any(|server| may_admit(server) || is_elsewhere(server));
         match has {
             false if is_admitted => Some("lacks"),
             true if !may_be_admitted && !servers.is_empty() => Some("has"),
