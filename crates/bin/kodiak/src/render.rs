@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 use clap::builder::NonEmptyStringValueParser;
-use kodiak_cli::documents::{FileArgs, as_stored};
+use kodiak_cli::documents::FileArgs;
 use kodiak_engine::{EngineChange, EngineSettings, offline, redacted};
-use kodiak_model::kinds::mesh::{Mesh, MeshServicesMode};
-use kodiak_model::{Checked, Place, ProxyKey, yaml};
+use kodiak_model::{ProxyKey, yaml};
+use kodiak_reachability::Mode;
 use kodiak_terminal::{Exit, Terminal, usage};
-use kodiak_world::Resource;
 use kodiak_xds::node::{NodeMetadata, Redirect, TransparentProxy};
 use serde_json::json;
 
@@ -39,6 +38,10 @@ pub(crate) struct Args {
     #[arg(long, default_value = "default")]
     zone: String,
 
+    /// Reachability mode of the control plane: off, shadow or on. Labels of the Mesh and the Dataplane override it
+    #[arg(long, value_name = "MODE", default_value = "off")]
+    reachability: Mode,
+
     /// Render for a transparent proxy
     #[arg(long)]
     transparent_proxy: bool,
@@ -58,24 +61,21 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> anyhow::Result<Exit> {
     if args.files.is_empty() {
         return Err(usage("pass the files to render with -f FILE, -f FOLDER or -f -"));
     }
-    let place = Place::Zone { name: args.zone.clone() };
-    let Some(mut resources) = args.files.checked(&args.mesh, &place, terminal)? else { return Ok(Exit::Refused) };
-    let mesh = resources.iter().find(|one| one.kind.name == "Mesh" && one.name == args.mesh);
-    if mesh.is_none() {
-        terminal.remark(&format!("Warning: Mesh {:?} is not in the files; using one without settings", args.mesh));
+    let Some(world) = args.files.world(&args.mesh, &args.zone, terminal)? else { return Ok(Exit::Refused) };
+    let mut changes = EngineChange::of_mesh(&world, &args.mesh);
+    if world.mesh(&args.mesh).is_none() {
+        changes.push(EngineChange::Mesh {
+            name: args.mesh.as_str().into(),
+            mesh: Some(Arc::default()),
+            reachability: None,
+        });
     }
-    let mut mesh = mesh.and_then(Checked::typed::<Mesh>).map(Arc::unwrap_or_clone).unwrap_or_default();
-    mesh.fill_defaults();
-    let exclusive = mesh.mesh_services_mode() == MeshServicesMode::Exclusive;
-    let within = resources.iter_mut().filter(|one| one.mesh == args.mesh);
-    let mut changes: Vec<EngineChange> = within.filter_map(|one| change(one, &args.zone, exclusive)).collect();
-    changes.push(EngineChange::Mesh {
-        name: args.mesh.as_str().into(),
-        mesh: Some(Arc::new(mesh)),
-        reachability: None,
-    });
     let proxy = ProxyKey::new(&args.mesh, &args.proxy);
-    let settings = EngineSettings { zone: args.zone.as_str().into(), ..EngineSettings::default() };
+    let settings = EngineSettings {
+        zone: args.zone.as_str().into(),
+        reachability: args.reachability,
+        ..EngineSettings::default()
+    };
     let config = offline::config(settings, changes, &proxy, Arc::new(metadata(args)));
     let config = config.map_err(|faults| {
         anyhow::anyhow!("generated configuration failed validation, so it would not be sent: {}", faults.join("; "))
@@ -87,12 +87,6 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> anyhow::Result<Exit> {
     };
     terminal.data(text.trim_end())?;
     Ok(Exit::Fine)
-}
-
-/// As the control plane would store it. `None` for kinds that proxies do not depend on.
-fn change(resource: &mut Checked, zone: &str, exclusive: bool) -> Option<EngineChange> {
-    as_stored(resource, zone, exclusive);
-    EngineChange::of(&kodiak_world::Change::put(Arc::new(Resource::checked(resource))))
 }
 
 /// Minimal metadata of a proxy.

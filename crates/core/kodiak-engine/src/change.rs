@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use kodiak_identity::Identity;
 use kodiak_model::{
     ProxyKey,
     kinds::{dataplane::BackendKind, mesh::Mesh, zone_egress::ZoneEgress},
@@ -14,6 +13,8 @@ use kodiak_rules::{Policy, Proxy, policy_index::PolicyKey};
 use kodiak_services::vips::Vips;
 use kodiak_world::Destination;
 use kodiak_xds::node::NodeMetadata;
+
+use crate::AcknowledgedState;
 
 /// A changed resource or connection. `None`: it was deleted.
 #[derive(Debug, Clone)]
@@ -51,12 +52,6 @@ pub enum EngineChange {
         name: Arc<str>,
         destination: Option<Arc<Destination>>,
     },
-    /// A MeshIdentity.
-    Identity {
-        mesh: Arc<str>,
-        name: Arc<str>,
-        identity: Option<Arc<Identity>>,
-    },
     /// A MeshOpenTelemetryBackend.
     OtlpBackend {
         mesh: Arc<str>,
@@ -80,10 +75,10 @@ pub enum EngineChange {
     Disconnected {
         key: ProxyKey,
     },
-    /// A proxy has acknowledged its configuration of this revision in full.
+    /// A DataplaneInsight. No proxy depends on anything else in it.
     Acknowledged {
         key: ProxyKey,
-        revision: u64,
+        state: Option<AcknowledgedState>,
     },
     /// Time passed: certificates may be due for renewal.
     Tick,
@@ -98,16 +93,12 @@ impl EngineChange {
             Self::Vips { vips, .. } => vips.is_none(),
             Self::Dataplane { dataplane, .. } => dataplane.is_none(),
             Self::Destination { destination, .. } => destination.is_none(),
-            Self::Identity { identity, .. } => identity.is_none(),
             Self::OtlpBackend { backend, .. } => backend.is_none(),
             Self::ZoneEgress { egress, .. } => egress.is_none(),
             Self::Policy { policy, .. } => policy.is_none(),
+            Self::Acknowledged { state, .. } => state.is_none(),
             Self::Disconnected { .. } => true,
-            Self::UnreadableRollout { .. }
-            | Self::Secret { .. }
-            | Self::Connected { .. }
-            | Self::Acknowledged { .. }
-            | Self::Tick => false,
+            Self::UnreadableRollout { .. } | Self::Secret { .. } | Self::Connected { .. } | Self::Tick => false,
         }
     }
 }

@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-use kodiak_identity::{Identity, TlsPolicies};
+use kodiak_identity::{ServerAccess, TlsPolicies};
 use kodiak_model::{ProxyKey, TargetKind, TargetRef, kinds::mesh::Mesh as MeshSpec};
 use kodiak_policies::{mesh_proxy_patch, otlp_backends::OtlpBackends};
 use kodiak_reachability::Mode;
@@ -59,7 +59,6 @@ pub(crate) struct Mesh {
     referring: BTreeMap<PolicyKey, Arc<Policy>>,
     otlp_backends: OtlpBackends,
     policy_index: PolicyIndex,
-    identities: BTreeMap<Arc<str>, Arc<Identity>>,
     /// MeshHTTPRoutes, for the policies that target them.
     resources: Arc<Resources>,
     services: Services,
@@ -103,7 +102,6 @@ impl Mesh {
             policies: BTreeMap::new(),
             referring: BTreeMap::new(),
             otlp_backends: OtlpBackends::default(),
-            identities: BTreeMap::new(),
             policy_index: PolicyIndex::default(),
             resources: Arc::default(),
             services: Services::default(),
@@ -135,7 +133,6 @@ impl Mesh {
             referring: _,
             otlp_backends,
             policy_index: _,
-            identities,
             resources: _,
             services: _,
             objects,
@@ -148,8 +145,7 @@ impl Mesh {
             last_good: _,
             dirty: _,
         } = self;
-        let has_documents = !identities.is_empty()
-            || !otlp_backends.is_empty()
+        let has_documents = !otlp_backends.is_empty()
             || spec.is_some()
             || rollout.is_some()
             || *lacks_rollout
@@ -158,6 +154,10 @@ impl Mesh {
     }
 
     pub(crate) fn set_spec(&mut self, spec: Option<Arc<MeshSpec>>, reachability: Option<Mode>) {
+        if spec.is_none() {
+            // A Mesh of this name that comes in the same batch is another one.
+            self.view = View::default();
+        }
         self.spec = spec;
         self.reachability = reachability;
         self.dirty.settings = true;
@@ -206,15 +206,26 @@ impl Mesh {
         let touched = self.services.replace(name, old.as_deref(), dataplane.map(Arc::as_ref));
         self.dirty.targets.extend(touched.into_iter().map(Target::Service));
         if old.as_ref() != dataplane {
+            let access = |proxy: Option<&Arc<Proxy>>| Some(ServerAccess::of(&self.view.rollout, proxy?));
+            if access(old.as_ref()) != access(dataplane) {
+                let inbounds = dataplane.into_iter().flat_map(|proxy| proxy.dataplane.inbounds());
+                let services = inbounds.filter_map(|inbound| inbound.service());
+                self.dirty.targets.extend(services.map(|service| Target::Service(service.into())));
+            }
             if dataplane.is_some_and(|proxy| Mode::in_labels(&proxy.labels) == Some(Mode::On)) {
                 self.trimmed_by_label.insert(name.clone());
             } else {
                 self.trimmed_by_label.remove(name);
             }
-            self.admission_changed(name, old.as_ref());
+            self.admission_changed(old.as_ref());
             self.dirty.targets.extend(self.objects.set_proxy(name, dataplane).into_iter().map(Target::Object));
             self.policy_index.set_proxy(name, dataplane.cloned());
-            self.admission_changed(name, dataplane);
+            self.admission_changed(dataplane);
+            if old.as_ref().zip(dataplane).is_none_or(|(old, new)| is_matched_otherwise(old, new)) {
+                self.dirty.touched_servers.insert(name.clone());
+            } else {
+                self.dirty.servers.insert(name.clone());
+            }
             self.dirty.proxies.insert(name.clone());
         }
     }
@@ -265,6 +276,7 @@ impl Mesh {
         let last_good = self.last_good.remove(name).unwrap_or_default();
         self.proxies.insert(name.clone(), EngineProxy::new(metadata, last_good));
         self.dirty.proxies.insert(name.clone());
+        self.dirty.servers.insert(name.clone());
     }
 
     pub(crate) fn disconnect(&mut self, name: &Arc<str>) {
@@ -275,27 +287,13 @@ impl Mesh {
             }
         }
         if let Some(permitted) = &mut self.permitted {
-            permitted.set_client(name, None);
-            self.dirty.admissions.extend(permitted.settle(|server, _| server == name));
+            permitted.set_client(name, false);
         }
+        self.dirty.servers.insert(name.clone());
     }
 
     /// Brings everything up to date. Returns the names of the proxies that changed.
     pub(crate) fn update(&mut self, context: &mut UpdateContext<'_>) -> BTreeSet<Arc<str>> {
-        let mut changed = self.update_once(context);
-        // Clients do not wait for servers that a permission did not change.
-        if let Some(permitted) = &mut self.permitted {
-            let revision_of = |name: &Arc<str>| self.proxies.get(name)?.snapshot.as_ref().map(|last| last.revision);
-            let ready = permitted.settle(|server, revision| revision_of(server).is_none_or(|last| last < revision));
-            if !ready.is_empty() {
-                self.dirty.admissions.extend(ready);
-                changed.extend(self.update_once(context));
-            }
-        }
-        changed
-    }
-
-    fn update_once(&mut self, context: &mut UpdateContext<'_>) -> BTreeSet<Arc<str>> {
         let mut dirty = std::mem::take(&mut self.dirty);
         let mut view_changed = false;
         // CAs in files are read again: nothing tells when they change.
@@ -440,7 +438,8 @@ impl Mesh {
             proxy.class = Some(id);
         }
         let (key, class) = self.classes.get(id).expect("a proxy is a member of its class");
-        let hostnames = self.hostnames.as_ref().filter(|_| key.permitted.is_some());
+        let is_explained = key.permitted.is_some() && !key.reach.is_bounded();
+        let hostnames = self.hostnames.as_ref().filter(|_| is_explained);
         let explained = context.settings.explained.as_ref();
         let trimmed = hostnames.zip(explained).map(|(all, ranges)| Trimmed { records: all.table(), ranges });
         let subject = Subject {
@@ -453,6 +452,7 @@ impl Mesh {
             policy_index: &self.policy_index,
             class,
             trimmed,
+            permissions: self.permitted.as_ref().and_then(|permitted| permitted.token(name)),
         };
         let changed = proxy.update(&subject, stale, context);
         self.proxies.insert(name.clone(), proxy);
@@ -475,7 +475,7 @@ impl Mesh {
             (!names.is_empty()).then_some((*kind, names))
         });
         let reach = Reach::of(&proxy.metadata, member, self.view.mode);
-        let permitted = self.permitted.as_ref().filter(|_| !reach.is_listed());
+        let permitted = self.permitted.as_ref().filter(|_| reach.is_redirected());
         let permitted = permitted.and_then(|permitted| permitted.graph().sets_of_client(name));
         let items = all.iter().flat_map(|policy| policy.body.to.iter().map(|item| (policy.kind.name, &item.conf)));
         let whole = all.iter().filter_map(|policy| Some((policy.kind.name, policy.body.default.as_ref()?)));
@@ -560,6 +560,7 @@ impl Mesh {
             snapshot: proxy.snapshot.clone(),
             faults: proxy.faults.iter().map(ToString::to_string).collect(),
             rollout: proxy.rollout.clone(),
+            permissions: proxy.permissions,
             issued: proxy.issued(&self.view.rollout),
         })
     }
@@ -569,6 +570,14 @@ impl Mesh {
             self.classes.leave(id, name);
         }
     }
+}
+
+/// Whether other policies may select a Dataplane now.
+fn is_matched_otherwise(old: &Proxy, new: &Proxy) -> bool {
+    let tags = |proxy: &Proxy| -> Vec<_> {
+        proxy.dataplane.inbounds().iter().map(|inbound| (inbound.port, inbound.tags.clone())).collect()
+    };
+    old.labels != new.labels || tags(old) != tags(new)
 }
 
 fn contains(lists: &Lists, (kind, name): &PolicyKey) -> bool {

@@ -67,18 +67,6 @@ impl Object {
     pub(crate) fn labels(&self) -> &Arc<EndpointLabels> {
         &self.labels
     }
-
-    /// The name of the resource in SNIs: with the namespace, if it has one.
-    pub(crate) fn sni_name(&self) -> String {
-        let destination = &*self.destination;
-        match destination.kind() {
-            BackendKind::MeshService if !destination.kri.namespace.is_empty() => {
-                format!("{}.{}", destination.kri.name, destination.kri.namespace)
-            }
-            BackendKind::MeshService if destination.is_local() => destination.name.to_string(),
-            _ => destination.kri.name.clone(),
-        }
-    }
 }
 
 impl Objects {
@@ -192,10 +180,10 @@ impl Objects {
         services.flat_map(|service| self.with_multi_zone_services(service)).collect()
     }
 
-    /// KRIs of the MeshServices without Dataplanes in this zone, and of the MeshMultiZoneServices that may select those.
+    /// KRIs of the MeshServices of this zone without Dataplanes, and of the MeshMultiZoneServices that may select those.
     pub(crate) fn unseen(&self) -> BTreeSet<Arc<Kri>> {
         let services = self.known.values().map(|object| &object.destination);
-        let services = services.filter(|service| service.kind() == BackendKind::MeshService);
+        let services = services.filter(|service| service.kind() == BackendKind::MeshService && service.is_local());
         let unseen = services.filter(|service| self.members(service).next().is_none());
         unseen.flat_map(|service| self.with_multi_zone_services(service)).collect()
     }

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use kodiak_identity::Identity;
 use kodiak_kinds::kinds;
-use kodiak_model::{Kind, ProxyKey, ResourceKey};
+use kodiak_model::{Kind, ProxyKey, ResourceKey, kinds::dataplane_insight::DataplaneInsight};
 use kodiak_policies::otlp_backends::OtlpBackend;
 use kodiak_reachability::Mode;
 use kodiak_world::{World, destination, document};
 
-use crate::EngineChange;
+use crate::{AcknowledgedState, EngineChange};
 
 impl EngineChange {
     /// `None` for resources that no proxy depends on. A resource without a readable version counts as deleted, but for the
@@ -27,9 +26,10 @@ impl EngineChange {
                 let dataplane = resource.and_then(|dataplane| dataplane.proxy().cloned());
                 Self::Dataplane { key: ProxyKey { mesh, name }, dataplane }
             }
-            "MeshIdentity" => {
-                let identity = resource.and_then(Identity::of).map(Arc::new);
-                Self::Identity { mesh, name, identity }
+            "DataplaneInsight" => {
+                let insight = resource.and_then(kodiak_world::Resource::spec::<DataplaneInsight>);
+                let state = insight.map(|insight| AcknowledgedState::of(&insight));
+                Self::Acknowledged { key: ProxyKey { mesh, name }, state }
             }
             "MeshOpenTelemetryBackend" => {
                 let backend = resource.and_then(|backend| {
@@ -64,21 +64,22 @@ impl EngineChange {
         })
     }
 
-    /// All resources of a mesh, for an empty engine.
+    /// All resources of a mesh, for an empty engine. Without a recorded step of its rollout, the mesh is at its target.
     pub fn of_mesh(world: &World, mesh: &str) -> Vec<Self> {
         let itself = world.get(&ResourceKey::global("Mesh", mesh));
         let policies = kinds().iter().filter(|kind| kind.is_policy()).map(|kind: &Kind| kind.name);
         let destinations = destination::KINDS.iter().map(|(kind, _)| kind.name);
-        let within =
-            ["Dataplane", "MeshIdentity", "MeshOpenTelemetryBackend"].into_iter().chain(destinations).chain(policies);
+        let within = ["Dataplane", "MeshOpenTelemetryBackend"].into_iter().chain(destinations).chain(policies);
         let within = within.flat_map(|kind| world.list_in(kind, mesh));
         let documents = [document::VIPS, document::ROLLOUT].map(|name| world.get(&document::key(mesh, name)));
-        itself
+        let has_step = world.get(&document::key(mesh, document::ROLLOUT)).is_some();
+        let target = || Self::Rollout { mesh: mesh.into(), rollout: kodiak_identity::target(world, mesh) };
+        let changes = itself
             .into_iter()
             .chain(world.list("ZoneEgress"))
             .chain(within)
             .chain(documents.into_iter().flatten())
-            .filter_map(|resource| Self::of(&kodiak_world::Change::put(resource.clone())))
-            .collect()
+            .filter_map(|resource| Self::of(&kodiak_world::Change::put(resource.clone())));
+        changes.chain((!has_step).then(target)).collect()
     }
 }

@@ -1,16 +1,16 @@
-//! Permissions of the inbounds behind a destination.
+//! Permissions of the inbounds behind a destination, for one [`Purpose`].
 //!
-//! An inbound that accepts plain text admits everybody, whatever its permissions are: a caller may be outside the mesh.
-//!
-//! Dataplanes in this zone are known, so their permissions are exact. Those of other zones are not: there, a MeshService
-//! stands for a proxy with one inbound that has the tags of its selector, its zone and nothing else that is known.
+//! Dataplanes in this zone are known, so their permissions are exact. A MeshService of this zone without Dataplanes stands
+//! for a proxy with one inbound that has the tags of its selector, its zone and nothing else that is known. Those of other
+//! zones admit everybody: policies of this zone do not select their Dataplanes, and the policies that do may be unknown
+//! here.
 
 #[cfg(test)]
 mod tests;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use kodiak_identity::{TlsPolicies, accepts, is_permissive};
+use kodiak_identity::{TlsPolicies, is_permissive};
 use kodiak_model::{
     InboundTls, ProxyType, TargetKind, TargetRef,
     kinds::{
@@ -27,7 +27,7 @@ use kodiak_rollout::Rollout;
 use kodiak_rules::{Policy, PolicyIndex, Proxy, Shadow};
 use kodiak_world::{Destination, destination::Service};
 
-use crate::Admission;
+use crate::{Admission, Purpose, enforcement::InboundEffect};
 
 /// Permissions of a mesh, and the modes of its inbounds.
 #[derive(Clone, Copy)]
@@ -35,6 +35,7 @@ pub struct Source<'a> {
     pub index: &'a PolicyIndex,
     pub shadow: Shadow,
     pub rollout: &'a Rollout,
+    pub purpose: Purpose,
 }
 
 impl Admission {
@@ -51,16 +52,41 @@ impl Admission {
         permissions.dedup();
         Self::By(permissions)
     }
+
+    /// What it is for calls with this SNI alone.
+    #[must_use]
+    pub fn at(self, sni: &str) -> Self {
+        match self {
+            Self::Open => Self::Open,
+            Self::By(permissions) => Self::any([Self::By(permissions.iter().map(|one| one.at(sni)).collect())]),
+        }
+    }
+}
+
+/// Where calls of a MeshService arrive.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Serving<'a> {
+    /// Inbounds by the name of their Dataplane and their position.
+    Inbounds(Vec<(&'a str, usize)>),
+    /// No inbound is known; callers that its Dataplanes may admit.
+    Unseen(Admission),
 }
 
 impl Source<'_> {
+    /// One inbound, by the name of its Dataplane and its position.
+    pub fn inbound(&self, proxy: &str, position: usize) -> Admission {
+        self.inbounds([(proxy, position)])
+    }
+
     /// Inbounds by the name of their Dataplane and their position.
     pub fn inbounds<'b>(&self, inbounds: impl IntoIterator<Item = (&'b str, usize)>) -> Admission {
         // Instances of one service mostly have the same policies.
         let mut known: Vec<(Vec<Arc<Policy>>, Arc<Permissions>)> = Vec::new();
         for (proxy, position) in inbounds {
-            if !self.is_strict(proxy, position) {
-                return Admission::Open;
+            match self.effect(proxy, position) {
+                InboundEffect::AdmitsAll => return Admission::Open,
+                InboundEffect::AdmitsNone => continue,
+                InboundEffect::ByPermissions => (),
             }
             let matched = self.index.matched(KIND.name, proxy, self.shadow);
             let policies = matched.inbounds.get(&position).map_or(&[][..], Vec::as_slice);
@@ -71,19 +97,30 @@ impl Source<'_> {
         Admission::any([Admission::By(known.into_iter().map(|(_, permissions)| permissions).collect())])
     }
 
-    fn is_strict(&self, proxy: &str, position: usize) -> bool {
-        let mode = TlsPolicies { index: self.index, shadow: self.shadow }.inbound(proxy, position).mode;
-        let server = self.index.proxy(proxy);
-        server.is_some_and(|server| accepts(self.rollout, server, mode) == InboundTls::Strict)
-    }
-
-    /// A MeshService, with the Dataplanes of this zone that it selects.
+    /// A MeshService, with the Dataplanes of this zone that it selects. What another zone permits is unknown, so its services
+    /// are open.
     pub fn service<'b>(
         &self,
         destination: &Destination,
         service: &Service,
         members: impl IntoIterator<Item = &'b Arc<Proxy>>,
     ) -> Admission {
+        match self.serving(destination, service, members) {
+            Serving::Inbounds(inbounds) => self.inbounds(inbounds),
+            Serving::Unseen(admission) => admission,
+        }
+    }
+
+    /// Like [`service`](Self::service), with the inbounds that decide.
+    pub fn serving<'b>(
+        &self,
+        destination: &Destination,
+        service: &Service,
+        members: impl IntoIterator<Item = &'b Arc<Proxy>>,
+    ) -> Serving<'b> {
+        if !destination.is_local() {
+            return Serving::Unseen(Admission::Open);
+        }
         let mut inbounds = Vec::new();
         for proxy in members {
             for (position, inbound) in proxy.dataplane.inbounds().iter().enumerate() {
@@ -92,12 +129,20 @@ impl Source<'_> {
                 }
             }
         }
-        if inbounds.is_empty() { self.unseen(destination, &service.selector) } else { self.inbounds(inbounds) }
+        if inbounds.is_empty() {
+            Serving::Unseen(self.unseen(destination, &service.selector))
+        } else {
+            Serving::Inbounds(inbounds)
+        }
     }
 
     /// Policies that certainly select the inbound count together. One that perhaps does counts alone as well: if it
     /// decides about a caller, it does so with one of its own items.
     fn unseen(&self, destination: &Destination, selector: &Selector) -> Admission {
+        let loses_permissive = self.purpose == Purpose::Trimming;
+        if loses_permissive && self.rollout.accept != InboundTls::Strict {
+            return Admission::Open;
+        }
         let proxy = stand_in(destination, selector);
         let matched = self.index.matched_by(KIND.name, &proxy, self.shadow);
         let certain = matched.inbounds.get(&0).map_or(&[][..], Vec::as_slice);
@@ -106,7 +151,7 @@ impl Source<'_> {
         let decides = |kind: &str| kind == KIND.name || TlsPolicies::kinds().any(|other| other.name == kind);
         let possible = self.index.policies().filter(|policy| decides(policy.kind.name) && !is_shadow(policy));
         for policy in possible.filter(|policy| may_select(policy.body.target.as_ref(), &proxy)) {
-            if is_permissive(policy) {
+            if loses_permissive && is_permissive(policy) {
                 return Admission::Open;
             }
             let is_certain = certain.iter().any(|other| Arc::ptr_eq(other, policy));
@@ -118,7 +163,7 @@ impl Source<'_> {
     }
 }
 
-fn permissions(policies: &[Arc<Policy>]) -> Arc<Permissions> {
+pub(crate) fn permissions(policies: &[Arc<Policy>]) -> Arc<Permissions> {
     let entries = policies.iter().flat_map(|policy| Entry::of(&policy.kri().to_string().into(), &policy.body));
     Arc::new(Permissions::of(&entries.collect::<Vec<_>>()))
 }

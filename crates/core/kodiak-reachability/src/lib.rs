@@ -13,6 +13,7 @@
 pub mod admission;
 mod answer;
 mod client;
+mod enforcement;
 mod graph;
 mod identities;
 mod identity_set;
@@ -25,11 +26,12 @@ mod target;
 mod tests;
 
 pub use answer::{Answer, No, Yes};
-pub use client::{certificate, certificates};
+pub use client::{certificate, certificates, issued};
+pub use enforcement::{Enforcement, Purpose};
 pub use graph::{Admission, Effect, Graph};
 pub use identities::{Certificate, IdentityId};
 pub use identity_set::IdentitySet;
-pub use mesh_graph::{MeshGraph, is_enforced, rollout};
+pub use mesh_graph::{Inbounds, MeshGraph, inbounds_behind, rollout};
 pub use mode::{LABEL, Mode, ModeSource};
 pub use sets::SetId;
 pub use target::Target;

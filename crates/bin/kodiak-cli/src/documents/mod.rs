@@ -12,7 +12,6 @@ mod template;
 
 pub(crate) use check::{Checkup, FileResource, Names, check, identify, unknown_kind};
 pub(crate) use near::nearest;
-pub use offline::as_stored;
 pub(crate) use order::{Phase, phases};
 pub use read::FileArgs;
 pub(crate) use read::{SourceFile, fill_template, read_template};

@@ -15,7 +15,7 @@ impl FileArgs {
     /// Reads and validates all files. Prints the findings and returns `None` if a file is invalid.
     ///
     /// Resources that a control plane would add are missing: generated MeshServices, virtual addresses, connections.
-    pub(crate) fn world(&self, mesh: &str, zone: &str, terminal: Terminal) -> anyhow::Result<Option<World>> {
+    pub fn world(&self, mesh: &str, zone: &str, terminal: Terminal) -> anyhow::Result<Option<World>> {
         let place = Place::Zone { name: zone.to_owned() };
         let Some(mut resources) = self.checked(mesh, &place, terminal)? else { return Ok(None) };
         let own = resources.iter().find(|one| one.kind.name == "Mesh" && one.name == mesh);
@@ -47,11 +47,16 @@ fn key(resource: &Checked) -> ResourceKey {
 }
 
 /// Changes a resource as the control plane does when it is written. `exclusive`: `meshServices.mode` of its mesh.
-pub fn as_stored(resource: &mut Checked, zone: &str, exclusive: bool) {
+fn as_stored(resource: &mut Checked, zone: &str, exclusive: bool) {
     if let Some(dataplane) = resource.typed::<Dataplane>() {
         let mut dataplane = Arc::unwrap_or_clone(dataplane);
         dataplane.set_zone_tag(zone, exclusive);
         dataplane.on_create();
         resource.replace(dataplane);
+    }
+    if let Some(mesh) = resource.typed::<Mesh>() {
+        let mut mesh = Arc::unwrap_or_clone(mesh);
+        mesh.fill_defaults();
+        resource.replace(mesh);
     }
 }

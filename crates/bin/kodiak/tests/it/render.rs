@@ -98,6 +98,43 @@ fn renders_for_a_transparent_proxy() {
 }
 
 #[test]
+fn labels_and_mode_of_reachability_trim_destinations() {
+    let kodiak = Kodiak::new();
+    let (resources, _) = FILES.rsplit_once("---\n").unwrap();
+    let labelled = |mode: &str| {
+        let label = format!("type: Mesh\nname: default\nlabels: {{kodiak.io/reachability: '{mode}'}}\n");
+        resources.replacen("type: Mesh\nname: default\n", &label, 1)
+    };
+    for (n, (text, setting, is_trimmed)) in [
+        (resources.to_owned(), "off", false),
+        (resources.to_owned(), "on", true),
+        (labelled("on"), "off", true),
+        (labelled("off"), "on", false),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let file = format!("mesh-{n}.yaml");
+        kodiak.file(&file, &text);
+        let rendered = kodiak.run(&["render", "-f", &file, "--proxy", "web-1", "--reachability", setting]).is(0).out;
+        assert_eq!(!rendered.contains("outbound:240.0.0.0:80"), is_trimmed, "{n}");
+    }
+}
+
+#[test]
+fn mesh_identity_of_the_files_issues_certificates() {
+    let kodiak = Kodiak::new();
+    let mtls = "mtls:\n  enabledBackend: ca\n  backends:\n  - {name: ca, type: builtin}\n";
+    let identity = "---\ntype: MeshIdentity\nmesh: default\nname: identity\nspec:\n  selector: {dataplane: {matchLabels: {}}}\n  \
+        spiffeID: {trustDomain: '{{ .Mesh }}.{{ .Zone }}', path: /all}\n  provider: {type: Bundled, bundled: \
+        {insecureAllowSelfSigned: true, autogenerate: {enabled: true}}}\n";
+    kodiak.file("mesh.yaml", &(FILES.replace(mtls, "meshServices: {mode: Exclusive}\n") + identity));
+    let render = ["render", "-f", "mesh.yaml", "--proxy", "web-1", "--zone", "east"];
+    let rendered = kodiak.run(&render).is(0).out;
+    assert!(rendered.contains("prefix: spiffe://default.east/"), "{rendered}");
+}
+
+#[test]
 fn reports_files_that_cannot_be_rendered() {
     let kodiak = Kodiak::new();
     kodiak.file("mesh.yaml", FILES);

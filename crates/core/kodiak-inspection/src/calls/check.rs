@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 use kodiak_model::{Cancellation, Cancelled};
-use kodiak_reachability::{Target, is_enforced, rollout};
+use kodiak_reachability::{Purpose, Target, rollout};
 use kodiak_traffic::{ObservedEdge, ObservedTraffic};
 use kodiak_world::World;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ use super::{Calls, LostCall, LostCalls, LostReason, target_name};
 #[serde(rename_all = "camelCase")]
 pub struct PermissionCheck {
     pub mesh: String,
-    /// Whether all proxies enforce permissions. Otherwise nothing is lost, whatever they say.
+    /// Whether permissions act on the calls of the mesh. Otherwise nothing is lost, whatever they say.
     pub enforced: bool,
     /// First and last time in which traffic was observed. Missing when none was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -65,7 +65,7 @@ impl PermissionCheck {
         }
         observed.sort_by(|a, b| b.requests.cmp(&a.requests).then_with(|| a.client.cmp(&b.client)));
         let (since, until) = traffic.window.unzip();
-        let enforced = is_enforced(&rollout(world, &after.mesh));
+        let enforced = Purpose::Calls.is_decided_by_permissions(&rollout(world, &after.mesh));
         Ok(Self { mesh: after.mesh.clone(), enforced, since, until, lost, observed })
     }
 
@@ -83,11 +83,11 @@ fn denied_traffic(
 ) -> Option<DeniedTraffic> {
     let target = *targets.get(&edge.destination)?;
     let members = after.clients.of_group(edge.client.as_str())?;
-    let reason = |name: &Arc<str>| LostReason::of(after.graph.may(name, target));
+    let reason = |name: &Arc<str>| LostReason::of(after.may(name, target));
     let denied: Vec<&Arc<str>> =
         members.iter().map(|index| after.clients.name(index)).filter(|name| reason(name).is_some()).collect();
     let first = *denied.first()?;
-    let was_allowed = |name: &Arc<str>| before.is_none_or(|before| before.graph.may(name, target).is_yes());
+    let was_allowed = |name: &Arc<str>| before.is_none_or(|before| before.may(name, target).is_yes());
     let dataplanes: Vec<String> = denied.iter().map(ToString::to_string).collect();
     Some(DeniedTraffic {
         client: edge.client.to_string(),

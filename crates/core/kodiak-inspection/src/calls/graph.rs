@@ -10,7 +10,7 @@ use kodiak_reachability::{Answer, SetId, Target, Yes};
 use roaring::RoaringBitmap;
 use serde::{Deserialize, Serialize};
 
-use super::{Calls, Names, target_name};
+use super::{Calls, Names, target_name, unsecured::Unsecured};
 use crate::{near, why::WhyError};
 
 /// All calls that permissions allow.
@@ -78,7 +78,7 @@ impl CallGraph {
         destination: Option<&str>,
         cancellation: &Cancellation,
     ) -> Result<Self, WhyError> {
-        let Calls { mesh, graph, clients, destinations } = calls;
+        let Calls { mesh, graph, unsecured, clients, destinations } = calls;
         let names: BTreeMap<&Target, String> = destinations.iter().map(|one| (one, target_name(one))).collect();
         let wanted = destination
             .map(|wanted| calls.destinations_named(wanted))
@@ -111,6 +111,21 @@ impl CallGraph {
                 }
             }
         }
+        let mut classes: BTreeMap<Unsecured, RoaringBitmap> = BTreeMap::new();
+        for (index, name) in clients.all().filter(|(index, _)| only.as_ref().is_none_or(|only| only.contains(*index))) {
+            if let Some(class) = unsecured.class(name) {
+                classes.entry(class).or_default().insert(index);
+            }
+        }
+        for (class, members) in classes {
+            cancellation.check()?;
+            let shown = unsecured.targets(class).filter(|one| destinations.contains(one));
+            let shown = shown.filter(|one| wanted.as_ref().is_none_or(|wanted| wanted.contains(one)));
+            let mut shown = shown.map(|one| names[one].as_str()).peekable();
+            if shown.peek().is_some() {
+                edges.entry((clients.names(&members), EdgeReason::Open)).or_default().extend(shown);
+            }
+        }
         let edge = |((clients, reason), some): ((Names, EdgeReason), BTreeSet<&str>)| Edge {
             clients,
             destinations: Names::of(&some, names.values().map(String::as_str)),
@@ -126,11 +141,12 @@ impl CallGraph {
 }
 
 impl Calls {
-    /// Clients of each set of destinations.
+    /// Clients of each set of destinations, but for those whose certificate decides about no call.
     fn callers(&self, only: Option<&RoaringBitmap>) -> BTreeMap<SetId, RoaringBitmap> {
         let mut sets: BTreeMap<SetId, RoaringBitmap> = BTreeMap::new();
         let wanted = |index: u32| only.is_none_or(|only| only.contains(index));
-        for (index, name) in self.clients.all().filter(|(index, _)| wanted(*index)) {
+        let secured = self.clients.all().filter(|(_, name)| self.unsecured.class(name).is_none());
+        for (index, name) in secured.filter(|(index, _)| wanted(*index)) {
             for set in self.graph.sets_of_client(name).unwrap_or_default() {
                 sets.entry(set).or_default().insert(index);
             }

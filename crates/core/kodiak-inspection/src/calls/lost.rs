@@ -30,6 +30,8 @@ pub enum LostReason {
     Denied { policy: String },
     /// No policy of the destination allows it.
     NotAllowed,
+    /// The servers accept no call with the TLS of the client's.
+    Tls,
 }
 
 impl LostReason {
@@ -38,6 +40,7 @@ impl LostReason {
         match answer {
             Answer::No(No::Denied { policy }) => Some(Self::Denied { policy }),
             Answer::No(No::NotAllowed) => Some(Self::NotAllowed),
+            Answer::No(No::RefusesPlaintext | No::RefusesMtls) => Some(Self::Tls),
             Answer::Yes(_) => None,
         }
     }
@@ -47,7 +50,7 @@ impl LostCalls {
     /// Clients and destinations that only one of the meshes has are left out: a deleted destination is not a matter of
     /// permissions.
     pub fn between(before: &Calls, after: &Calls, cancellation: &Cancellation) -> Result<Self, Cancelled> {
-        let Calls { mesh: _, graph, clients, destinations } = after;
+        let Calls { mesh: _, graph, unsecured, clients, destinations } = after;
         // Destinations by their sets before and after the change.
         let mut moved: BTreeMap<SetId, BTreeMap<SetId, Vec<&Target>>> = BTreeMap::new();
         for target in destinations.intersection(&before.destinations) {
@@ -56,8 +59,18 @@ impl LostCalls {
             }
         }
         let mut losers: BTreeMap<(SetId, SetId), RoaringBitmap> = BTreeMap::new();
+        let mut one_by_one: BTreeMap<(&Target, LostReason), RoaringBitmap> = BTreeMap::new();
+        let mut calls: BTreeMap<(Names, LostReason), BTreeSet<String>> = BTreeMap::new();
         for (index, name) in clients.all() {
             cancellation.check()?;
+            if unsecured.class(name).or(before.unsecured.class(name)).is_some() {
+                for target in before.admitting(name).into_iter().filter(|target| destinations.contains(target)) {
+                    if let Some(reason) = LostReason::of(after.may(name, target)) {
+                        one_by_one.entry((target, reason)).or_default().insert(index);
+                    }
+                }
+                continue;
+            }
             let sets = (before.graph.sets_of_client(name), graph.sets_of_client(name));
             let (Some(old), Some(new)) = sets else { continue };
             let new: BTreeSet<SetId> = new.into_iter().collect();
@@ -68,7 +81,9 @@ impl LostCalls {
                 });
             }
         }
-        let mut calls: BTreeMap<(Names, LostReason), BTreeSet<String>> = BTreeMap::new();
+        for ((target, reason), members) in one_by_one {
+            calls.entry((clients.names(&members), reason)).or_default().insert(target_name(target));
+        }
         for ((from, to), members) in losers {
             let some = &moved[&from][&to];
             let mut split: BTreeMap<LostReason, RoaringBitmap> = BTreeMap::new();

@@ -18,18 +18,21 @@ mod consumers;
 mod graph;
 mod lost;
 mod names;
+mod routes;
 #[cfg(test)]
 pub(crate) mod tests;
 mod trimming;
+mod unsecured;
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use kodiak_model::{Cancellation, Cancelled};
-use kodiak_reachability::{MeshGraph, Target};
+use kodiak_reachability::{Answer, MeshGraph, Purpose, Target};
 use kodiak_rules::Shadow;
 use kodiak_services::reachable::has_legacy_destinations;
 use kodiak_world::World;
 
+use self::unsecured::UnsecuredCalls;
 pub use assumed::{with_shadow_denials, with_strict_mtls};
 pub use check::{DeniedTraffic, PermissionCheck};
 pub use clients::{Clients, group};
@@ -37,12 +40,15 @@ pub use consumers::{Consumer, Consumers, ModeOrigin, UsedDestination};
 pub use graph::{CallGraph, Edge, EdgeReason, UnknownName};
 pub use lost::{LostCall, LostCalls, LostReason};
 pub use names::Names;
+pub use routes::{Backend, ClientRoutes, Routes};
 pub use trimming::{ClientTrimming, Exempt, Trimming};
 
 /// Permissions of one mesh, with its clients and destinations.
 pub struct Calls {
     pub mesh: String,
-    pub graph: MeshGraph,
+    /// Callers with mTLS that servers admit.
+    graph: MeshGraph,
+    unsecured: UnsecuredCalls,
     pub clients: Clients,
     /// Destinations that proxies can have outbounds for.
     pub destinations: BTreeSet<Target>,
@@ -50,12 +56,29 @@ pub struct Calls {
 
 impl Calls {
     pub fn of(world: &World, mesh: &str, shadow: Shadow, cancellation: &Cancellation) -> Result<Self, Cancelled> {
-        let graph = MeshGraph::of(world, mesh, shadow, cancellation)?;
+        let graph = MeshGraph::of(world, mesh, Purpose::Calls, shadow, cancellation)?;
         let legacy = has_legacy_destinations(world.mesh_services_mode(mesh));
         // No Dataplane has this name, and an unknown client may call everything.
         let all = graph.destinations(&Arc::from("")).into_iter();
         let destinations = all.filter(|target| legacy || target.object().is_some()).cloned().collect();
-        Ok(Self { mesh: mesh.to_owned(), graph, clients: Clients::of(world.proxies(mesh)), destinations })
+        let unsecured = UnsecuredCalls::of(world, mesh, shadow, cancellation)?;
+        Ok(Self { mesh: mesh.to_owned(), graph, unsecured, clients: Clients::of(world.proxies(mesh)), destinations })
+    }
+
+    /// Whether servers of a destination admit a client, and why. They answer it if there is one.
+    pub fn may(&self, client: &Arc<str>, target: &Target) -> Answer {
+        match self.unsecured.class(client) {
+            Some(class) => self.unsecured.answer(class, target),
+            None => self.graph.may(client, target),
+        }
+    }
+
+    /// Destinations that admit a client.
+    fn admitting(&self, client: &Arc<str>) -> BTreeSet<&Target> {
+        match self.unsecured.class(client) {
+            Some(class) => self.unsecured.targets(class).collect(),
+            None => self.graph.destinations(client),
+        }
     }
 }
 

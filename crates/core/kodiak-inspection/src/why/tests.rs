@@ -157,12 +157,9 @@ fn lists_of_the_dataplane_decide_about_outbounds() {
         step(&ask(&world, "web", "backend"), StepName::Outbound).reason,
         "present: reachableServices[1] of the Dataplane"
     );
-    // An explicit list wins over trimming.
+    // What the list asks for is trimmed like the rest.
     let on = WhyContext { reachability: Mode::On, ..CONTEXT };
-    assert_eq!(
-        step(&why(&world, MESH, on, "web", "db", &Cancellation::never()).unwrap(), StepName::Outbound).state,
-        StepState::Ok
-    );
+    fails(&why(&world, MESH, on, "web", "db", &Cancellation::never()).unwrap(), StepName::Outbound, "is trimmed");
     client(&mut world, &json!({ "redirectPortOutbound": 15001, "reachableServices": ["db"] }), &json!([]));
     fails(&ask(&world, "web", "backend"), StepName::Outbound, "reachableServices of Dataplane web-1 does not list it");
 }
@@ -283,19 +280,81 @@ fn external_service_is_never_trimmed() {
     assert_eq!(answer.endpoints[0].address, "bank.example:443");
 }
 
-#[test]
-fn problems_of_a_routed_destination_need_not_matter() {
-    let mut world = working();
-    let backends = json!([{ "kind": "MeshService", "name": "backend", "weight": 1 }]);
+/// A MeshTCPRoute of all clients that sends connections to `db` elsewhere.
+fn route(world: &mut World, backend: &str) {
+    let backends = json!([{ "kind": "MeshService", "name": backend, "weight": 1 }]);
     let to = json!([{
         "targetRef": { "kind": "MeshService", "name": "db" }, "rules": [{ "default": { "backendRefs": backends } }],
     }]);
-    put(&mut world, "MeshTCPRoute", "db-is-backend", &json!({}), &json!({ "targetRef": { "kind": "Mesh" }, "to": to }));
+    let spec = json!({ "targetRef": { "kind": "Mesh" }, "to": to });
+    put(world, "MeshTCPRoute", "instead-of-db", &json!({}), &spec);
+}
+
+#[test]
+fn backends_of_a_route_decide_about_its_destination() {
+    let mut world = working();
+    route(&mut world, "backend");
     let answer = ask(&world, "web", "db");
     assert_eq!(answer.verdict, CallVerdict::Works, "{answer:#?}");
-    let permission = step(&answer, StepName::Permission);
-    assert_eq!(permission.state, StepState::Unknown);
-    assert!(permission.details.last().unwrap().contains("may send requests elsewhere"));
+    assert_eq!(step(&answer, StepName::Cluster).reason, "cluster backend in Envoy's statistics and logs");
+    assert!(step(&answer, StepName::Cluster).details[0].contains("decides where requests go"));
+    assert_eq!(step(&answer, StepName::Permission).reason, "allowed by kri_mtp_default___to-backend_");
+    // Nobody may call `web`.
+    route(&mut world, "web");
+    fails(&ask(&world, "web", "db"), StepName::Permission, "no MeshTrafficPermission of db allows web-1");
+}
+
+#[test]
+fn permission_of_another_port_does_not_count() {
+    let mut world = working();
+    let inbounds = json!([{ "port": 8080, "name": "main" }, { "port": 9090, "name": "admin" }]);
+    let networking = json!({ "networking": { "address": "10.0.0.9", "inbound": inbounds } });
+    put(&mut world, "Dataplane", "api-1", &json!({ "app": "api", "kuma.io/workload": "api" }), &networking);
+    connected(&mut world, "api-1");
+    let ports = json!([{ "port": 8080, "targetPort": 8080 }, { "port": 9090, "targetPort": 9090 }]);
+    let spec = json!({ "selector": { "dataplaneLabels": { "matchLabels": { "app": "api" } } }, "ports": ports });
+    let status = json!({ "vips": [{ "ip": "241.0.0.1" }] });
+    put_with_status(&mut world, "MeshService", "api", &json!({}), &spec, Some(&status));
+    let target = json!({ "kind": "Dataplane", "labels": { "app": "api" }, "sectionName": "main" });
+    let permission = json!({ "targetRef": target, "rules": [{ "default": { "allow": [{}] } }] });
+    put(&mut world, "MeshTrafficPermission", "main", &json!({}), &permission);
+    let allowed = ask(&world, "web", "api:8080");
+    assert_eq!(allowed.verdict, CallVerdict::Works, "{allowed:#?}");
+    let denied = ask(&world, "web", "api:9090");
+    fails(&denied, StepName::Permission, "no MeshTrafficPermission of api:9090 allows web-1");
+}
+
+#[test]
+fn server_with_a_mesh_identity_is_trusted_by_its_domain() {
+    let identity = "kri_mid_default___identity_";
+    for (domain, is_trusted) in [("td", true), ("other", false)] {
+        let mut world = working();
+        let applied = json!({
+            "name": "identity", "kri": identity, "selector": {}, "trustDomain": "td", "path": "/{{ label \"app\" }}",
+            "provider": { "type": "Bundled", "ca": "ca", "seconds": 60 },
+        });
+        let issuers =
+            json!({ "identities": [applied], "trustDomains": { "td": ["ca"] }, "accept": "mtls", "call": true });
+        put(&mut world, "Config", "mtls-rollout", &json!({}), &issuers);
+        for name in ["web", "backend"] {
+            let inbound = json!([{ "port": 80, "tags": { "kuma.io/service": name } }]);
+            let redirection = json!({ "redirectPortOutbound": 15001 });
+            let networking = json!({ "address": "10.0.0.1", "inbound": inbound, "transparentProxying": redirection });
+            let spec = json!({ "networking": networking });
+            put(&mut world, "Dataplane", &format!("{name}-1"), &json!({ "app": name }), &spec);
+            let mtls = json!({ "issuedBackend": identity, "supportedBackends": [domain] });
+            let totals = json!({ "responsesSent": "4", "responsesAcknowledged": "4" });
+            let subscription = json!({ "connectTime": "2026-01-01T00:00:00Z", "status": { "total": totals } });
+            insight(&mut world, &format!("{name}-1"), &subscription, &mtls);
+        }
+        allow(&mut world, "all", None, &[]);
+        let answer = ask(&world, "web", "backend");
+        if is_trusted {
+            assert_eq!(step(&answer, StepName::Tls).state, StepState::Ok, "{answer:#?}");
+        } else {
+            fails(&answer, StepName::Tls, &format!("is of {identity}, which the client does not trust"));
+        }
+    }
 }
 
 #[test]

@@ -72,6 +72,21 @@ impl Permissions {
         };
         Self { form }
     }
+
+    /// What they are for calls with this SNI alone.
+    #[must_use]
+    pub fn at(self: &Arc<Self>, sni: &str) -> Arc<Self> {
+        let Form::Rules(Rules { deny, shadow, allow }) = &self.form else { return self.clone() };
+        if !self.needs_sni() {
+            return self.clone();
+        }
+        let asked = |one: &&Identified| one.sni.as_ref().is_none_or(|wanted| wanted.eq_ignore_ascii_case(sni));
+        let kept = |list: &[Identified]| {
+            list.iter().filter(asked).map(|one| Identified { sni: None, ..one.clone() }).collect::<Vec<_>>()
+        };
+        let form = Form::Rules(Rules { deny: kept(deny), shadow: kept(shadow), allow: kept(allow) });
+        Arc::new(Self { form })
+    }
 }
 
 /// Drops items that cannot decide: those before the last one for all callers, and those that a later item for the same

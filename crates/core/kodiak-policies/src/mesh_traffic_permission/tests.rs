@@ -54,6 +54,20 @@ fn check(permissions: &Permissions, caller: &Caller<'_>, action: Action, policy:
     assert_eq!(effect_of_network(permissions, caller), action, "{caller:?}");
 }
 
+proptest! {
+    /// With the SNI of a call, no permission is left that asks for another one.
+    #[test]
+    fn permissions_at_an_sni_decide_as_all_of_them(list in policies(), caller in test_caller()) {
+        let all = std::sync::Arc::new(permissions(&list));
+        let sni = caller.sni.unwrap_or("none.mesh");
+        let caller = Caller { uris: &caller.uris, sni: Some(sni) };
+        let without = Caller { sni: None, ..caller };
+        let at_sni = all.at(sni);
+        prop_assert_eq!(all.verdict(MESH, &caller), at_sni.verdict(MESH, &without));
+        prop_assert!(!at_sni.needs_sni());
+    }
+}
+
 #[test]
 fn denies_all_callers_without_policies() {
     assert_eq!(permissions(&[]), Permissions::default());

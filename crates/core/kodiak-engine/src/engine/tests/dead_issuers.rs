@@ -125,6 +125,27 @@ fn trusted_cas_that_cannot_be_read_are_reported_until_they_can() {
 }
 
 #[test]
+fn mesh_that_is_created_again_trusts_nothing_of_the_one_before() {
+    for in_one_batch in [true, false] {
+        let (mut engine, _) = connected(&["ca"], &LIVE);
+        let spec = mesh(&["unreadable"]);
+        let target = Rollout::target(&serde_json::from_str(&spec).unwrap(), &DesiredIdentities::default());
+        let deleted = EngineChange::Mesh { name: MESH.into(), mesh: None, reachability: None };
+        let created =
+            [mesh_change(&spec, None), EngineChange::Rollout { mesh: MESH.into(), rollout: Some(target) }].into_iter();
+        if in_one_batch {
+            engine.apply([deleted].into_iter().chain(created), &DEAD, at(1));
+        } else {
+            engine.apply([deleted], &DEAD, at(1));
+            engine.apply(created, &DEAD, at(2));
+        }
+        let snapshot = engine.snapshot(&key("web-1")).unwrap();
+        let secrets: Vec<_> = snapshot.of(TypeUrl::Secret).keys().map(ToString::to_string).collect();
+        assert!(!secrets.iter().any(|name| name.starts_with("mesh_ca:")), "{in_one_batch} {secrets:?}");
+    }
+}
+
+#[test]
 fn failed_renewal_is_reported_until_it_succeeds() {
     let dead = Cas { dead: &["ca"], unreadable: &[] };
     let (mut engine, updated) = connected(&["ca"], &LIVE);

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use jiff::SignedDuration;
-use kodiak_identity::Identity;
 use kodiak_reachability::{LABEL, Mode};
+use kodiak_rollout::{AppliedIdentity, AppliedProvider, Issuers, Rollout};
 use kodiak_rules::Proxy;
 use kodiak_xds_stream::TypeUrl;
 use serde_json::{Value, json};
@@ -69,7 +69,7 @@ fn proxy_gets_the_destinations_that_allow_it() {
 }
 
 #[test]
-fn all_destinations_stay_unless_every_server_enforces_permissions() {
+fn destinations_stay_while_servers_accept_plain_text() {
     for (mode, spec, everything) in [
         (Mode::Off, MTLS, true),
         (Mode::Shadow, MTLS, true),
@@ -79,6 +79,7 @@ fn all_destinations_stay_unless_every_server_enforces_permissions() {
     ] {
         let mut world = mesh(mode);
         world.mesh(spec);
+        world.acknowledge();
         let expected = if everything { vec!["a", "b", "x", "y", "z"] } else { vec![] };
         assert_eq!(called(&world, "a"), expected, "{mode} {spec}");
     }
@@ -88,6 +89,8 @@ fn all_destinations_stay_unless_every_server_enforces_permissions() {
 fn labels_override_the_setting() {
     let mut world = mesh(Mode::Off);
     world.reachability(Some(Mode::On));
+    assert_eq!(called(&world, "a").len(), 5, "nobody knows what servers enforce");
+    world.acknowledge();
     assert_eq!(called(&world, "a"), [""; 0]);
     world.reachability(Some(Mode::Shadow));
     assert_eq!(called(&world, "a").len(), 5);
@@ -104,30 +107,32 @@ fn labels_override_the_setting() {
         })),
     };
     world.apply(labelled("on"));
+    world.acknowledge();
     assert_eq!((called(&world, "a").len(), called(&world, "b").len()), (0, 5));
     world.reachability(Some(Mode::On));
     world.apply(labelled("off"));
+    world.acknowledge();
     assert_eq!((called(&world, "a").len(), called(&world, "b").len()), (5, 0));
 }
 
 #[test]
-fn list_of_the_dataplane_wins() {
+fn routed_destination_follows_the_permissions_of_its_backends() {
     let mut world = mesh(Mode::On);
-    world.redirected("listed", &["x", "y"]);
-    world.assign_vips();
-    assert_eq!(called(&world, "listed"), ["x", "y"]);
-}
-
-#[test]
-fn destination_whose_requests_are_routed_elsewhere_stays() {
-    let mut world = mesh(Mode::On);
-    world.permission("y", Some(&allow("y", &["a"])));
     let rule = json!({ "default": { "backendRefs": [{ "kind": "MeshService", "name": "y", "weight": 1 }] } });
     let to = json!([{ "targetRef": service("x"), "rules": [rule] }]);
     world.policy("MeshTCPRoute", "route", Some(&json!({ "targetRef": service("a"), "to": to }).to_string()));
+    assert_eq!(called(&world, "a"), [""; 0]);
+    world.permission("y", Some(&allow("y", &["a"])));
     world.acknowledge();
     assert_eq!(called(&world, "a"), ["x", "y"]);
     assert_eq!(called(&world, "b"), [""; 0]);
+    // A permission of the destination itself does not help: nothing gets there.
+    world.permission("y", None);
+    world.permission("x", Some(&allow("x", &["a"])));
+    world.acknowledge();
+    assert_eq!(called(&world, "a"), [""; 0]);
+    world.policy("MeshTCPRoute", "route", None);
+    assert_eq!(called(&world, "a"), ["x"]);
 }
 
 #[test]
@@ -136,11 +141,8 @@ fn permission_updates_the_server_and_then_its_callers() {
     let server = world.permission("x", Some(&allow("x", &["a"])));
     assert_eq!(server.proxies.iter().map(|each| &*each.key.name).collect::<Vec<_>>(), ["x"]);
     assert_eq!(called(&world, "a"), [""; 0], "the server has not acknowledged");
-    let awaited: Vec<_> = world.engine.awaited().collect();
-    let [(server, revision)] = awaited.as_slice() else { panic!("{awaited:?}") };
-    let early = world.apply(EngineChange::Acknowledged { key: server.clone(), revision: revision - 1 });
-    assert_eq!(early.stats, Stats::default());
-    let client = world.apply(EngineChange::Acknowledged { key: server.clone(), revision: *revision });
+    assert!(world.acknowledge_of("y").is_none(), "the permission is not about it");
+    let client = world.acknowledge_of("x").unwrap();
     assert_eq!(client.proxies.iter().map(|each| &*each.key.name).collect::<Vec<_>>(), ["a"]);
     assert_eq!(called(&world, "a"), ["x"]);
     // The other way round, it is removed after the server denies it.
@@ -163,6 +165,8 @@ fn server_that_never_acknowledges_holds_up_removals_alone() {
     world.apply(EngineChange::Tick);
     assert_eq!((called(&world, "a").len(), called(&world, "b").len()), (1, 1));
     world.disconnect("x");
+    assert_eq!((called(&world, "a").len(), called(&world, "b").len()), (1, 1), "it may still serve");
+    world.pass_absence();
     assert_eq!((called(&world, "a").len(), called(&world, "b").len()), (0, 1));
 }
 
@@ -174,9 +178,7 @@ fn change_costs_the_clients_that_it_affects() {
     }
     world.assign_vips();
     world.permission("x", Some(&allow("x", &["front-7"])));
-    let awaited: Vec<_> = world.engine.awaited().collect();
-    let (key, revision) = awaited[0].clone();
-    let granted = world.apply(EngineChange::Acknowledged { key, revision });
+    let granted = world.acknowledge_of("x").unwrap();
     // Its listener, its cluster and its endpoints, and the secret of the cluster.
     assert_eq!(granted.stats, Stats { encoded: 4, woken: 1 });
     let endpoint = world.dataplane("x-2", dataplane("x-2", &[inbound(80, "x", "http")], &[]));
@@ -195,33 +197,33 @@ fn connected_proxy_gets_its_destinations_with_its_first_configuration() {
 }
 
 #[test]
-fn identity_that_a_proxy_will_have_counts() {
+fn certificate_of_the_issuers_before_or_after_counts() {
     let mut world = mesh(Mode::On);
     let id = json!({ "spiffeID": { "type": "Exact", "value": "spiffe://td/sa/a" } });
     let rules = json!({ "targetRef": service("x"), "rules": [{ "default": { "allow": [id] } }] });
     world.permission("x", Some(&rules.to_string()));
     world.acknowledge();
     assert_eq!(called(&world, "a"), [""; 0]);
-    let spec = json!({
-        "selector": { "dataplane": { "matchLabels": {} } }, "spiffeID": { "trustDomain": "td", "path": "/sa/a" },
-    });
-    let identity = |spec: &Value| Identity {
-        mesh: "default".into(),
-        name: "later".into(),
-        labels: Arc::default(),
-        spec: Arc::new(serde_json::from_value(spec.clone()).unwrap()),
-        ready: false,
-        failed: false,
-    };
-    let change = |identity: Option<Identity>| EngineChange::Identity {
-        mesh: "default".into(),
-        name: "later".into(),
-        identity: identity.map(Arc::new),
-    };
-    world.apply(change(Some(identity(&spec))));
+    let target = world.target();
+    let issuers = Issuers { identities: vec![Arc::new(identity("/sa/a"))], ..target.issuers.clone() };
+    world.rollout(Some(Rollout { other_issuers: Some(issuers), ..target.clone() }));
     assert_eq!(called(&world, "a"), ["x"]);
-    world.apply(change(None));
+    world.rollout(Some(target));
+    assert_eq!(called(&world, "a"), ["x"], "it may still present the certificate");
+    world.acknowledge();
     assert_eq!(called(&world, "a"), [""; 0]);
+}
+
+/// Selects all proxies.
+fn identity(path: &str) -> AppliedIdentity {
+    AppliedIdentity {
+        name: "identity".into(),
+        kri: "kri_mid_default___identity_".into(),
+        trust_domain: "td".into(),
+        path: Some(path.into()),
+        provider: Some(AppliedProvider::Bundled { ca: "ca".into(), seconds: 60 }),
+        ..AppliedIdentity::default()
+    }
 }
 
 #[test]

@@ -47,7 +47,7 @@ fn permission_is_in_force_where_callers_have_certificates() {
 #[test]
 fn items_for_some_callers_match_nobody_in_plain_text() {
     let mut world = World::new();
-    let own = json!([{ "spiffeID": { "type": "Exact", "value": "spiffe://a/b" } }]);
+    let own = json!([{ "spiffeID": { "type": "Exact", "value": "spiffe://default/web" } }]);
     let by_tags = world.add(&FAULT, "tags", &json!({ "from": to_service("web", "a", 1) }));
     let matched = json!([{ "matches": own, "default": { "a": 1 } }]);
     let by_id = world.add(&FAULT, "id", &json!({ "targetRef": dataplane("db"), "rules": matched }));
@@ -69,6 +69,42 @@ fn items_for_some_callers_match_nobody_in_plain_text() {
     for policy in [&by_id, &also] {
         assert_eq!(shown(&world.status(policy)), (State::InForce, 1, vec![]));
     }
+}
+
+#[test]
+fn spiffe_id_that_no_dataplane_presents_is_named_with_the_closest_one() {
+    let mut world = World::new().with_mtls();
+    let id = |how: &str, value: &str| json!({ "spiffeID": { "type": how, "value": value } });
+    let allow = json!([
+        id("Exact", "spiffe://default.local/workload/web"),
+        id("Prefix", "spiffe://default"),
+        id("Prefix", "spiffe://default/w"),
+        id("Exact", "spiffe://default/db"),
+        json!({}),
+    ]);
+    let permission = world.add(&PERMISSION, "allow", &json!({ "rules": [{ "default": { "allow": allow } }] }));
+    let at = |n: u32, text: &str| format!("NoClientPresentsIt spec.rules[0].default.allow[{n}].spiffeID: {text} []");
+    let expected = vec![
+        at(
+            0,
+            "no Dataplane of the mesh presents spiffe://default.local/workload/web; the closest that exists is \
+             spiffe://default/web",
+        ),
+        at(
+            2,
+            "no Dataplane of the mesh presents a SPIFFE ID below spiffe://default/w; the closest that exists is \
+             spiffe://default/db",
+        ),
+    ];
+    assert_eq!(shown(&world.status(&permission)), (State::Partly, 2, expected));
+    let matches = json!([id("Exact", "spiffe://default/wed")]);
+    let fault = world.add(&FAULT, "fault", &json!({ "rules": [{ "matches": matches, "default": { "a": 1 } }] }));
+    let (state, _, reasons) = shown(&world.status(&fault));
+    assert_eq!(state, State::Partly);
+    assert!(reasons[0].starts_with("NoClientPresentsIt spec.rules[0].matches[0].spiffeID: "), "{reasons:?}");
+    // A Dataplane comes that presents it.
+    world.service("wed-1", "wed");
+    assert_eq!(world.status(&fault).state, State::InForce);
 }
 
 #[test]

@@ -1,10 +1,13 @@
 //! `kodiak migrate identity plan`.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt::Write as _;
 
 use kodiak_client::{Client, ListQuery, ResourceId};
 use kodiak_kinds::kinds;
-use kodiak_model::kinds::mesh::{Mesh, MeshServicesMode, MtlsBackend, MtlsMode};
+use kodiak_model::kinds::mesh::{Mesh, MeshServicesMode, MtlsMode};
 use kodiak_terminal::{Exit, printable};
 use serde::Serialize;
 use serde_json::Value;
@@ -63,6 +66,9 @@ struct ShownStep {
     why: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     proxies: Vec<WaitingProxy>,
+    /// Consequences for permissions and for the destinations of proxies whose reachability is on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
     /// Document to apply.
     #[serde(skip_serializing_if = "Option::is_none")]
     document: Option<String>,
@@ -72,8 +78,10 @@ struct ShownStep {
 /// State of a mesh that the next step depends on.
 struct IdentityFacts {
     mesh: Mesh,
-    /// MeshTrafficPermissions with `from`, unless they may stay.
+    /// MeshTrafficPermissions with `from`, unless they have been reviewed and stay.
     permissions: Vec<String>,
+    /// Those that stay and match callers by tags.
+    by_tags: Vec<String>,
     found: MeshIdentities,
 }
 
@@ -89,7 +97,7 @@ enum IdentityStep {
     Wait,
     /// No MeshIdentity selects these.
     SelectProxies(Vec<String>),
-    DisableBackend(MtlsMode),
+    DisableBackend,
     Nothing,
 }
 
@@ -107,25 +115,27 @@ async fn gather(client: &Client, name: &str, converted: bool) -> anyhow::Result<
     let kind = |name| kinds().by_name(name).expect("the kind exists");
     let mesh = client.get(ResourceId { kind: kind("Mesh"), mesh: "", name }).await?;
     let mesh = mesh.ok_or_else(|| anyhow::anyhow!("no Mesh with name {name:?}; `kodiak get meshes` lists them"))?;
-    let permissions = if converted {
-        Vec::new()
-    } else {
-        let all = client.list_all(&ListQuery::all_of(kind("MeshTrafficPermission"), Some(name)), |_, _| ()).await?;
-        all.iter()
-            .filter(|policy| has_from(policy))
-            .filter_map(|policy| policy["name"].as_str())
-            .map(str::to_owned)
-            .collect()
+    let all = client.list_all(&ListQuery::all_of(kind("MeshTrafficPermission"), Some(name)), |_, _| ()).await?;
+    let names = |is_meant: fn(&Value) -> bool| -> Vec<String> {
+        all.iter().filter(|policy| is_meant(policy)).filter_map(|one| one["name"].as_str()).map(str::to_owned).collect()
     };
-    Ok(IdentityFacts { mesh: serde_json::from_value(mesh)?, permissions, found })
+    let (permissions, by_tags) =
+        if converted { (Vec::new(), names(matches_tags)) } else { (names(has_from), Vec::new()) };
+    Ok(IdentityFacts { mesh: serde_json::from_value(mesh)?, permissions, by_tags, found })
 }
 
 fn has_from(policy: &Value) -> bool {
     policy["spec"]["from"].as_array().is_some_and(|from| !from.is_empty())
 }
 
+/// Certificates of a MeshIdentity have no tags; `kind: Mesh` matches them, too.
+fn matches_tags(policy: &Value) -> bool {
+    let by_tags = |item: &Value| item["targetRef"]["kind"] != "Mesh";
+    policy["spec"]["from"].as_array().is_some_and(|from| from.iter().any(by_tags))
+}
+
 fn next(facts: &IdentityFacts) -> IdentityStep {
-    let IdentityFacts { mesh, permissions, found } = facts;
+    let IdentityFacts { mesh, permissions, found, .. } = facts;
     let failed: Vec<String> = found.failed().map(IdentityStatus::failure).collect();
     let without_id = without_id(found);
     let unselected = unselected(found);
@@ -143,8 +153,8 @@ fn next(facts: &IdentityFacts) -> IdentityStep {
         IdentityStep::Wait
     } else if !unselected.is_empty() {
         IdentityStep::SelectProxies(unselected)
-    } else if let Some(backend) = mesh.enabled_backend() {
-        IdentityStep::DisableBackend(MtlsBackend::mode(backend))
+    } else if mesh.enabled_backend().is_some() {
+        IdentityStep::DisableBackend
     } else {
         IdentityStep::Nothing
     }
@@ -175,7 +185,36 @@ fn unselected(found: &MeshIdentities) -> Vec<String> {
 
 fn shown(mesh: &str, facts: &IdentityFacts) -> ShownPlan {
     let step = next(facts);
-    ShownPlan { mesh: mesh.to_owned(), rollback: rollback(mesh, &step, &facts.found), next: show(mesh, step, facts) }
+    let (rollback, warnings) = (rollback(mesh, &step, &facts.found), warnings(&step, facts));
+    ShownPlan { mesh: mesh.to_owned(), rollback, next: ShownStep { warnings, ..show(mesh, step, facts) } }
+}
+
+/// Changes of what servers refuse, and so of what is trimmed.
+fn warnings(step: &IdentityStep, IdentityFacts { mesh, by_tags, .. }: &IdentityFacts) -> Vec<String> {
+    let issues = matches!(step, IdentityStep::ApplyIdentity | IdentityStep::SelectProxies(_));
+    let is_permissive = mesh.enabled_backend().is_some_and(|backend| backend.mode() == MtlsMode::Permissive);
+    let mut warnings = Vec::new();
+    if issues && !by_tags.is_empty() {
+        warnings.push(format!(
+            "`from` of {} does not match certificates of a MeshIdentity: servers deny these callers, and proxies with \
+             reachability on lose the destinations",
+            by_tags.join(", ")
+        ));
+    }
+    if issues && is_permissive {
+        warnings.push(
+            "the backend is PERMISSIVE, but servers with a certificate of a MeshIdentity refuse plain text, unless a MeshTLS \
+             makes them permissive: proxies with reachability on lose the destinations that they may not call from then on"
+                .to_owned(),
+        );
+    }
+    if *step == IdentityStep::DisableBackend && is_permissive {
+        warnings.push(
+            "without a backend, servers refuse plain text: make sure that no client without a proxy calls them"
+                .to_owned(),
+        );
+    }
+    warnings
 }
 
 fn show(mesh: &str, step: IdentityStep, facts: &IdentityFacts) -> ShownStep {
@@ -246,7 +285,7 @@ fn show(mesh: &str, step: IdentityStep, facts: &IdentityFacts) -> ShownStep {
             ],
             ..ShownStep::default()
         },
-        IdentityStep::DisableBackend(mode) => disable_backend(mesh, mode),
+        IdentityStep::DisableBackend => disable_backend(mesh),
         IdentityStep::Nothing => ShownStep {
             action: "Nothing",
             title: "the migration is complete".to_owned(),
@@ -280,23 +319,17 @@ fn fix_dataplanes(mesh: &str, proxies: Vec<WaitingProxy>, has_identity: bool) ->
             ),
         ],
         proxies,
-        document: None,
+        ..ShownStep::default()
     }
 }
 
-fn disable_backend(mesh: &str, mode: MtlsMode) -> ShownStep {
-    let why = "every connected proxy presents a certificate of a MeshIdentity, so nobody needs the backend";
-    let strict = match mode {
-        MtlsMode::Permissive => {
-            "; its mode is PERMISSIVE, and without a backend servers refuse plain text: make sure that no client without a \
-             proxy calls them"
-        }
-        MtlsMode::Strict => "",
-    };
+fn disable_backend(mesh: &str) -> ShownStep {
     ShownStep {
         action: "DisableBackend",
         title: "remove mtls.enabledBackend from the Mesh".to_owned(),
-        why: format!("{why}{strict}"),
+        why: "every connected proxy presents a certificate of a MeshIdentity, so nobody needs the backend. Permissions, and \
+              destinations that are trimmed, stay as they are"
+            .to_owned(),
         commands: edit_mesh(mesh, "remove mtls.enabledBackend"),
         ..ShownStep::default()
     }
@@ -341,7 +374,7 @@ fn rollback(mesh: &str, step: &IdentityStep, found: &MeshIdentities) -> ShownSte
                 deletes.chain([watch(mesh)]).collect(),
             )
         }
-        IdentityStep::DisableBackend(_) | IdentityStep::Nothing => (
+        IdentityStep::DisableBackend | IdentityStep::Nothing => (
             "set mtls.enabledBackend again",
             "proxies trust the CA of the backend again; MeshIdentities still issue until they are deleted",
             edit_mesh(mesh, "write mtls.enabledBackend: NAME"),
@@ -370,10 +403,13 @@ fn text(plan: &ShownPlan) -> String {
 }
 
 fn step_text(step: &ShownStep) -> String {
-    let ShownStep { title, why, proxies, document, commands, .. } = step;
+    let ShownStep { action: _, title, why, proxies, warnings, document, commands } = step;
     let mut text = format!("{title}\n  {why}\n");
     for WaitingProxy { proxy, reason } in proxies {
         let _ = writeln!(text, "    {proxy}: {reason}");
+    }
+    for warning in warnings {
+        let _ = writeln!(text, "  WARNING: {warning}");
     }
     if let Some(document) = document {
         let _ = writeln!(text, "\n  meshidentity.yaml, for all Dataplanes of the mesh:\n");
@@ -386,101 +422,4 @@ fn step_text(step: &ShownStep) -> String {
         let _ = writeln!(text, "  $ {command}");
     }
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    const WEB: &str = "kri_mid_demo___web_";
-
-    fn facts(mode: &str, backend: &str, found: &Value) -> IdentityFacts {
-        let backends = json!([{ "name": "ca", "type": "builtin", "mode": "PERMISSIVE" }]);
-        let mesh =
-            json!({ "meshServices": { "mode": mode }, "mtls": { "enabledBackend": backend, "backends": backends } });
-        IdentityFacts {
-            mesh: serde_json::from_value(mesh).unwrap(),
-            permissions: Vec::new(),
-            found: serde_json::from_value(found.clone()).unwrap(),
-        }
-    }
-
-    /// A proxy at its target.
-    fn proxy(issuer: &str) -> Value {
-        json!({
-            "name": "web-1", "connected": true, "issuer": issuer, "wanted": issuer, "hasBundle": true,
-            "expectsSAN": true, "presentsLeaf": true, "acknowledged": true,
-        })
-    }
-
-    fn identity() -> Value {
-        json!({ "name": "web", "kri": WEB, "ready": true })
-    }
-
-    #[test]
-    fn steps_come_in_the_order_of_the_migration() {
-        let start = json!({ "proxies": [proxy("ca")] });
-        assert_eq!(next(&facts("Everywhere", "ca", &start)), IdentityStep::SetExclusive);
-        let tagged = IdentityFacts { permissions: vec!["all".to_owned()], ..facts("Exclusive", "ca", &start) };
-        assert_eq!(next(&tagged), IdentityStep::ConvertPermissions);
-        assert_eq!(next(&facts("Exclusive", "ca", &start)), IdentityStep::ApplyIdentity);
-        let waiting = json!({ "identities": [identity()], "proxies": [proxy("ca")], "rollout": { "phase": "Trust" } });
-        assert_eq!(next(&facts("Exclusive", "ca", &waiting)), IdentityStep::Wait);
-        let done = json!({ "identities": [identity()], "proxies": [proxy(WEB)] });
-        assert_eq!(next(&facts("Exclusive", "ca", &done)), IdentityStep::DisableBackend(MtlsMode::Permissive));
-        assert_eq!(next(&facts("Exclusive", "", &done)), IdentityStep::Nothing);
-    }
-
-    #[test]
-    fn missing_labels_come_before_the_identity() {
-        let mut web = proxy("ca");
-        web["defaultPathProblem"] = json!("the Dataplane needs the label kuma.io/workload");
-        let facts_of =
-            |identities: Value| facts("Exclusive", "ca", &json!({ "identities": identities, "proxies": [web] }));
-        let plan = shown("demo", &facts_of(json!([])));
-        assert_eq!(plan.next.action, "FixDataplanes");
-        assert!(text(&plan).contains("web-1: the Dataplane needs the label kuma.io/workload"), "{}", text(&plan));
-        // An identity that selects others does not need labels of this one.
-        let other = next(&facts_of(json!([identity()])));
-        assert_eq!(other, IdentityStep::SelectProxies(vec!["web-1".to_owned()]));
-    }
-
-    #[test]
-    fn failed_identity_is_fixed_before_waiting() {
-        let failed =
-            json!({ "name": "web", "kri": WEB, "ready": false, "reason": "NoCA", "message": "secret not found" });
-        let found = json!({ "identities": [failed], "proxies": [proxy("ca")] });
-        let plan = shown("demo", &facts("Exclusive", "ca", &found));
-        assert_eq!(
-            (plan.next.action, plan.rollback.commands[0].as_str()),
-            ("FixIdentity", "kodiak delete meshidentity web -m demo")
-        );
-        assert!(plan.next.why.contains("NoCA: secret not found"), "{}", plan.next.why);
-    }
-
-    #[test]
-    fn announced_identity_is_not_needed() {
-        let announced = json!({ "name": "web", "kri": WEB, "announcedOnly": true, "reason": "PartiallyReady" });
-        let plan =
-            shown("demo", &facts("Exclusive", "ca", &json!({ "identities": [announced], "proxies": [proxy("ca")] })));
-        assert_eq!(plan.next.action, "ApplyIdentity");
-        assert!(plan.next.why.contains("not needed"), "{}", plan.next.why);
-        assert!(plan.next.document.unwrap().contains("mesh: demo"));
-    }
-
-    #[test]
-    fn permissive_backend_is_removed_with_a_warning() {
-        let found = json!({ "identities": [identity()], "proxies": [proxy(WEB)] });
-        let plan = shown("demo", &facts("Exclusive", "ca", &found));
-        assert!(plan.next.why.contains("refuse plain text"), "{}", plan.next.why);
-        assert!(plan.rollback.commands[0].contains("mtls.enabledBackend: NAME"), "{:?}", plan.rollback);
-    }
-
-    #[test]
-    fn permission_without_items_in_from_needs_no_conversion() {
-        assert!(has_from(&json!({ "spec": { "from": [{}] } })));
-        assert!(!has_from(&json!({ "spec": { "from": [], "rules": [{}] } })));
-    }
 }
