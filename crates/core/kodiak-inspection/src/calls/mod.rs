@@ -18,6 +18,7 @@ mod consumers;
 mod graph;
 mod lost;
 mod names;
+mod plaintext;
 #[cfg(test)]
 pub(crate) mod tests;
 mod trimming;
@@ -30,13 +31,14 @@ use kodiak_rules::Shadow;
 use kodiak_services::reachable::has_legacy_destinations;
 use kodiak_world::World;
 
-pub use assumed::{with_shadow_denials, with_strict_mtls};
+pub use assumed::{with_shadow_denials, with_strict_mtls, without_permission};
 pub use check::{DeniedTraffic, PermissionCheck};
 pub use clients::{Clients, group};
 pub use consumers::{Consumer, Consumers, ModeOrigin, UsedDestination};
 pub use graph::{CallGraph, Edge, EdgeReason, UnknownName};
 pub use lost::{LostCall, LostCalls, LostReason};
 pub use names::Names;
+pub use plaintext::{RefusedCaller, refused_callers};
 pub use trimming::{ClientTrimming, Exempt, Trimming};
 
 /// Permissions of one mesh, with its clients and destinations.

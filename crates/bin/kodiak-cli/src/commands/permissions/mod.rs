@@ -4,6 +4,7 @@ mod check;
 mod draft;
 mod observed;
 mod permission;
+mod plaintext;
 mod traffic;
 
 use kodiak_terminal::Exit;
