@@ -112,7 +112,7 @@ fn plaintext_loggers(observe_plaintext: bool, mode: &str, features: &[&str]) -> 
     let features = features.iter().map(|feature| (*feature).to_owned()).collect();
     world.connect_as("backend-1", NodeMetadata { features, workdir: Some(".".to_owned()), ..NodeMetadata::default() });
     let config = redacted::config(&world.snapshot("backend-1")).unwrap();
-    let listener = &config["type.googleapis.com/envoy.config.listener.v3.Listener"]["inbound:10.0.0.1:80"];
+    let listener = &config["type.googleapis.com/envoy.config.listener.v3.Listener"]["inbound:10.0.1.1:80"];
     let filters = listener["filterChains"][0]["filters"].as_array().unwrap();
     filters.last().unwrap()["typedConfig"]["accessLog"].clone()
 }
