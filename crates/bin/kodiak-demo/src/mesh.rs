@@ -99,9 +99,7 @@ pub(super) async fn run(args: MeshArgs, terminal: Terminal, timeout: Option<Dura
             Stage::start(&envoy, timeout, say).await?
         };
         let (flows, caller) = (stage.flows(scenario.map_or(&[][..], |scenario| scenario.tolerated))?, Caller::new());
-        terminal.remark(
-            "All proxies are started. Waiting until all allowed calls succeed and the forbidden one is denied.",
-        );
+        terminal.remark("All proxies are started. Waiting until every call gets the expected answer.");
         stage.settle(&flows, &caller).await?;
         anyhow::Ok((stage, flows, caller))
     };

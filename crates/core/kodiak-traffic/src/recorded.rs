@@ -86,6 +86,12 @@ impl Recorded {
         self.clients.values().map(|client| client.destinations.len()).sum()
     }
 
+    /// Observations of edges, and requests without mTLS, that were not recorded because there were too many.
+    pub fn all_dropped(&self) -> u64 {
+        let plaintext = self.plaintext.values().map(|callers| callers.dropped);
+        plaintext.fold(self.dropped, u64::saturating_add)
+    }
+
     /// Adds the other observations to these.
     pub fn merge(&mut self, other: &Self) {
         self.merge_up_to(other, usize::MAX);

@@ -103,7 +103,7 @@ impl TrafficRecorder {
         let shards = self.shards();
         let totals = shards.values().map(Shard::total);
         let (edges, dropped) =
-            totals.fold((0, 0), |(edges, dropped), total| (edges + total.edges(), dropped + total.dropped));
+            totals.fold((0, 0), |(edges, dropped), total| (edges + total.edges(), dropped + total.all_dropped()));
         observer.traffic_recorded(edges, dropped);
     }
 
