@@ -173,7 +173,8 @@ fn window_is_that_of_all_clients() {
 
 #[test]
 fn labels_select_a_service_only_if_they_select_exactly_its_proxies() {
-    let selected = |dataplanes: &[(&str, &[(&str, &str)], &[&str])]| {
+    type Labelled<'a> = &'a [(&'a str, &'a str)];
+    let selected = |dataplanes: &[(&str, Labelled<'_>, &[&str])]| {
         let mut world = World::default();
         for (name, labels, services) in dataplanes {
             dataplane(&mut world, name, labels, services);
@@ -183,7 +184,7 @@ fn labels_select_a_service_only_if_they_select_exactly_its_proxies() {
     };
     let one = |key: &str, value: &str| BTreeMap::from([(key.to_owned(), value.to_owned())]);
     let (by_label, by_tag) = ([Selection::Labels(one("app", "db"))], [Selection::Tags(one("kuma.io/service", "db"))]);
-    let (db, web): (&[(&str, &str)], &[(&str, &str)]) = (&[("app", "db"), ("x", "y")], &[("app", "web")]);
+    let (db, web): (Labelled<'_>, Labelled<'_>) = (&[("app", "db"), ("x", "y")], &[("app", "web")]);
     assert_eq!(selected(&[("db-1", db, &["db"]), ("db-2", db, &["db"]), ("web-1", web, &["web"])]), by_label);
     assert_eq!(selected(&[("db-1", db, &["db"]), ("web-1", db, &["web"])]), by_tag, "another service has the label");
     assert_eq!(selected(&[("db-1", db, &["db"]), ("db-2", &[], &["db"])]), by_tag, "one proxy has no label");
