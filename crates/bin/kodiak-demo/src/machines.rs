@@ -187,7 +187,7 @@ async fn require() -> anyhow::Result<()> {
     }
     if run("unshare", &["--net", "true"]).await.is_err() {
         return Err(usage(
-            "the scenario redirects traffic in network namespaces, which only root may create: run it with sudo",
+            "the scenario redirects traffic in network namespaces, which only root may create: run sudo kodiak demo --scenario trimming",
         ));
     }
     Ok(())

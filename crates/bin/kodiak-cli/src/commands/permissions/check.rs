@@ -166,7 +166,8 @@ fn summary(found: &PermissionCheck, is_change: bool) -> String {
         ));
     }
     lines.push(match (denied, found.lost.is_empty(), is_change) {
-        (0, true, true) => format!("No caller in mesh {mesh} loses access"),
+        (0, true, true) if found.plaintext.is_empty() => format!("No caller in mesh {mesh} loses access"),
+        (0, true, true) => format!("No caller with a certificate in mesh {mesh} loses access"),
         (0, false, _) => format!("Callers in mesh {mesh} lose access, but none of them was observed to call"),
         (0, true, false) => format!("No observed call in mesh {mesh} is denied"),
         (denied, _, true) => {
@@ -189,7 +190,7 @@ fn summary(found: &PermissionCheck, is_change: bool) -> String {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use kodiak_inspection::calls::{LostCall, Names};
+    use kodiak_inspection::calls::{LostCall, Names, RefusedCaller};
 
     use super::*;
 
@@ -235,6 +236,28 @@ mod tests {
             1 observed caller in mesh default would lose access
             Traffic was observed from 1970-01-01T00:00:00Z to 1970-01-01T01:00:00Z"#]]
         .assert_eq(&text(&found(), true));
+    }
+
+    #[test]
+    fn callers_without_mtls_are_listed_if_they_would_be_refused() {
+        let refused = RefusedCaller {
+            address: [10, 0, 3, 7].into(),
+            dataplanes: Vec::new(),
+            server: "backend".to_owned(),
+            port: 8080,
+            requests: 3,
+            first_seen: Timestamp::UNIX_EPOCH,
+            last_seen: Timestamp::from_second(60).unwrap(),
+        };
+        let found = PermissionCheck { lost: Vec::new(), observed: Vec::new(), plaintext: vec![refused], ..found() };
+        assert!(found.loses_traffic());
+        expect![[r#"
+            REFUSED CALLER WITHOUT MTLS   DATAPLANE   SERVER    PORT   REQUESTS   FIRST SEEN             LAST SEEN
+            10.0.3.7                      -           backend   8080   3          1970-01-01T00:00:00Z   1970-01-01T00:01:00Z
+
+            No caller with a certificate in mesh default loses access
+            1 caller without mTLS would be refused: bring them into the mesh first, or keep the inbounds permissive with a MeshTLS; --since leaves out old ones
+            Traffic was observed from 1970-01-01T00:00:00Z to 1970-01-01T01:00:00Z"#]].assert_eq(&text(&found, true));
     }
 
     #[test]

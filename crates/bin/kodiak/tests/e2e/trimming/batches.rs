@@ -57,7 +57,7 @@ async fn moves_in() {
 
     // 2 and 3 move in: 3 calls 1 and 2, and somebody outside of the mesh calls 2.
     guide.write("Bring services in by batches", |text| text.replace("default/orders", &format!("default/{}", name(3))));
-    guide.run("Batch: open");
+    guide.run("Open a batch");
     let two = start(2, BATCH).await;
     let mut three = start(3, BATCH).await;
     let outside = Machine::without_redirection(100).await;
@@ -79,7 +79,7 @@ async fn moves_in() {
     has(&one, &[2, 3]).await;
     assert!(zero.services().await.contains(&name(1)));
 
-    guide.run("Batch: enforce");
+    guide.run("Enforce a batch");
     eventually("a proxy of the batch has lost what it does not call", async || {
         let services = two.services().await;
         expect(!services.contains(&name(0)) && !services.contains(&name(1)), services)
@@ -95,7 +95,7 @@ async fn moves_in() {
         guide.bash("kodiak permissions check --delete meshtls/batch-2 --since 3s")
     })
     .await;
-    guide.run_with("Batch: strict", |text| text.replace("--since 1h", "--since 1s"));
+    guide.run_with("Make a batch strict", |text| text.replace("--since 1h", "--since 1s"));
     for (participant, services) in [(&zero, &[1][..]), (&one, &[]), (&two, &[]), (&three, &[1, 2])] {
         has(participant, services).await;
     }
