@@ -11,7 +11,7 @@ use kodiak_terminal::{Exit, printable};
 use serde_json::{Value, json};
 
 use super::permission::{Draft, DraftOptions, DraftedPermission, Uncovered};
-use super::traffic::{Edge, ObservedTraffic, PermissionForm, Selection, TrafficArgs, count_u64 as counted, time};
+use super::traffic::{Edge, ObservedTraffic, PermissionForm, Selection, TrafficArgs, counted, time};
 use crate::session::Session;
 
 #[derive(clap::Args)]

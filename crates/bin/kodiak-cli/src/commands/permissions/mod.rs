@@ -19,7 +19,7 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum PermissionsCommand {
-    /// Show which clients called which destinations
+    /// Show which clients called which destinations, and who calls servers without mTLS
     Observed(observed::Args),
     /// Draft MeshTrafficPermissions that allow the observed traffic
     Draft(draft::Args),

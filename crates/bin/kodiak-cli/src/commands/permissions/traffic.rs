@@ -207,7 +207,7 @@ impl ObservedTraffic {
         if self.plaintext_dropped > 0 {
             warnings.push(format!(
                 "Warning: {} without mTLS came from further addresses, which are too many to record; see KODIAK_TRAFFIC_MAX_EDGES",
-                count_u64(self.plaintext_dropped, "request")
+                counted(self.plaintext_dropped, "request")
             ));
         }
         warnings
@@ -227,7 +227,7 @@ impl ObservedTraffic {
     }
 }
 
-pub(super) fn count_u64(count: u64, what: &str) -> String {
+pub(super) fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 

@@ -45,7 +45,11 @@ async fn moves_in() {
     // The first batch is trimmed and enforced: 0 calls 1.
     let user = network::proxy_user(mesh.folder());
     let program = network::visible(&env::current_exe().unwrap(), &mesh.folder().join("test"));
-    let start = async |number, labels| Participant::start(&mesh, &user, number, (&program, TEST), labels).await;
+    let start = async |number, labels| {
+        let participant = Participant::start(&mesh, &user, number, (&program, TEST), labels).await;
+        participant.sidecar.wait_until_ready().await;
+        participant
+    };
     let target = json!({ "kind": "Dataplane", "labels": { "app": name(1) } });
     let caller = json!({ "spiffeID": { "type": "Exact", "value": format!("spiffe://{MESH}/{}", name(0)) } });
     let spec = json!({ "targetRef": target, "rules": [{ "default": { "allow": [caller] } }] });
