@@ -55,7 +55,16 @@ const ALLOWED: &[(&str, Uses)] = &[
     ),
     (
         "kodiak-traffic",
-        Only(&["kodiak-envoy", "kodiak-kinds", "kodiak-model", "kodiak-rules", "kodiak-world", "kodiak-xds"]),
+        Only(&[
+            "kodiak-envoy",
+            "kodiak-identity",
+            "kodiak-kinds",
+            "kodiak-model",
+            "kodiak-policies",
+            "kodiak-rules",
+            "kodiak-world",
+            "kodiak-xds",
+        ]),
     ),
     (
         "kodiak-migration",

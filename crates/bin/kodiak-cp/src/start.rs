@@ -143,6 +143,7 @@ impl ControlPlane {
             shadow: Shadow::Ignored,
             naming: naming(&config),
             reachability: config.reachability.mode.into(),
+            observe_plaintext: config.traffic.observe,
             explained: config.reachability.explain.then(|| keeping.ranges.virtual_addresses().into()),
             cancellation: Cancellation::never(),
         };

@@ -37,7 +37,7 @@ Responds to every path with its name, the path and the request headers, as JSON;
 the identity of the caller. /via/NAME/REST requests /REST from the service NAME of --next, and includes its response;
 headers of traces are forwarded. /health responds with 200, or with 503 after a request to /health/fail, until one to
 /health/pass.
-The service speaks HTTP/1.1 and HTTP/2 without TLS, on 127.0.0.1.
+The service speaks HTTP/1.1 and HTTP/2 without TLS.
 
 Examples:
   kodiak demo echo --name db --port 9000
@@ -48,9 +48,13 @@ pub(super) struct Args {
     #[arg(long)]
     name: String,
 
-    /// Port on 127.0.0.1; 0 lets the system choose one, which is printed
+    /// Port; 0 lets the system choose one, which is printed
     #[arg(long, default_value_t = 0)]
     port: u16,
+
+    /// Address to listen on
+    #[arg(long, value_name = "IP", default_value_t = Ipv4Addr::LOCALHOST)]
+    address: Ipv4Addr,
 
     /// Name and address of a service that it can call. May be repeated
     #[arg(long, value_name = "NAME=URL", value_parser = kodiak_terminal::key_value)]
@@ -71,10 +75,10 @@ struct Echo {
 
 pub(super) async fn run(args: Args, terminal: Terminal) -> anyhow::Result<Exit> {
     let mut signals = Signals::listen()?;
-    let Args { name, port, next, while_stdin_is_open } = args;
+    let Args { name, port, address: ip, next, while_stdin_is_open } = args;
     let next = next.into_iter().map(|(name, url)| Ok((name, address(&url)?))).collect::<anyhow::Result<_>>()?;
     let echo = Arc::new(Echo { name, next, caller: Caller::new(), unhealthy: AtomicBool::new(false) });
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let address = SocketAddr::from((ip, port));
     let listener = TcpListener::bind(address).await;
     let listener = listener.with_context(|| format!("cannot listen on {address}; choose another port with --port"))?;
     terminal.result(&format!("{} listens on {}", echo.name, listener.local_addr()?))?;

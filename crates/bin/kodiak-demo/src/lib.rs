@@ -4,7 +4,9 @@
 //! - `stage` starts all processes, with `ports`, `service` and `proxy`, and leaves nothing behind.
 //! - `traffic` sends requests of `flow`s with `call` and counts them in `tally` and `latency`;
 //!   `view` summarises the results, and `screen` prints them.
-//! - `scenario` defines policies that are shown at work; `play` takes their steps, and `spans` collects traces.
+//! - `scenario` defines policies that are shown at work; `play` takes their steps, `spans` collects traces, and `guide` runs
+//!   the commands of a guide.
+//! - `machines` are network namespaces, for a scenario with transparent proxies.
 //! - `mesh` is the command itself; `echo` and `client` are also commands of their own.
 
 mod call;
@@ -12,7 +14,9 @@ mod client;
 mod echo;
 mod flow;
 mod graph;
+mod guide;
 mod latency;
+mod machines;
 mod mesh;
 mod play;
 mod ports;

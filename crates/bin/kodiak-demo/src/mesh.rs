@@ -32,6 +32,9 @@ a line when the mesh is ready, one per second, and a summary.
 With --scenario, it then applies policies in steps and prints their YAML. Below the table are the responses of the last
 seconds to the call that the scenario is about. Responses that the scenario causes, such as 429, do not count as failed.
 
+The scenario trimming runs the commands of the guide docs/guides/trim-proxies.md. It needs root: each instance has a
+network namespace, whose traffic is redirected to its Envoy.
+
 Exit codes: 0 when no request failed and all forbidden ones were denied, 1 otherwise.
 
 Examples:
@@ -40,6 +43,7 @@ Examples:
   kodiak demo --rate 500                more traffic
   kodiak demo --list                    scenarios, each of which shows one policy
   kodiak demo --scenario rate-limit     apply a MeshRateLimit, and print it
+  sudo kodiak demo --scenario trimming  go through the guide to trimmed proxies
   kodiak demo echo --name a --port 9000              one of its services
   kodiak demo client --url http://127.0.0.1:9000     requests to any address";
 
@@ -88,10 +92,14 @@ pub(super) async fn run(args: MeshArgs, terminal: Terminal, timeout: Option<Dura
     let start = async {
         let envoy = envoy(args.envoy.clone(), terminal).await?;
         terminal.remark("Starting a control plane.");
-        let stage = Stage::start(&envoy, timeout, |line| terminal.remark(line)).await?;
+        let say = |line: &str| terminal.remark(line);
+        let stage = if scenario.is_some_and(Scenario::follows_guide) {
+            Stage::start_redirected(&envoy, timeout, say).await?
+        } else {
+            Stage::start(&envoy, timeout, say).await?
+        };
         let (flows, caller) = (stage.flows(scenario.map_or(&[][..], |scenario| scenario.tolerated))?, Caller::new());
-        terminal
-            .remark("All proxies are ready. Waiting until all allowed calls succeed and the forbidden one is denied.");
+        terminal.remark("All proxies are started. Waiting until every call gets the expected answer.");
         stage.settle(&flows, &caller).await?;
         anyhow::Ok((stage, flows, caller))
     };
@@ -127,7 +135,7 @@ pub(super) async fn run(args: MeshArgs, terminal: Terminal, timeout: Option<Dura
             }
             _ = steps.tick(), if play.is_some() => {
                 if let Some(play) = &mut play
-                    && let Some(taken) = play.next(&stage.api, &caller, |name| stage.application(name)).await?
+                    && let Some(taken) = play.next(&stage.api, &caller, |name| stage.application(name), stage.guide.as_ref()).await?
                 {
                     screen.step(&taken)?;
                 }
@@ -198,21 +206,34 @@ fn this_program() -> String {
 }
 
 fn introduction(api: &str, startup: Duration, scenario: Option<&Scenario>) -> String {
+    let guided = scenario.is_some_and(Scenario::follows_guide);
     let scenario = scenario.map(|one| format!("Scenario {}: {}.\n", one.name, one.about)).unwrap_or_default();
     let kodiak = format!("{} --cp {api}", this_program());
     let (services, proxies) = (SERVICES.len(), instances().len());
     let permission = EDGES.last().map(permission_name).unwrap_or_default();
     let (from, to) = (FORBIDDEN.from, FORBIDDEN.to);
+    let took = startup.as_secs_f64();
+    if guided {
+        return format!(
+            "\
+Ready: {services} services with {proxies} transparent proxies, {took:.1} s after the start. Everybody may call everybody.
+Try in another terminal:
+  {kodiak} permissions observed
+  {kodiak} reachability --without everyone
+  {kodiak} why web db
+{scenario}Stop it with Ctrl-C.
+"
+        );
+    }
     format!(
         "\
-Ready: {services} services with {proxies} proxies, {:.1} s after the start. No permission allows {from} to call {to}.
+Ready: {services} services with {proxies} proxies, {took:.1} s after the start. No permission allows {from} to call {to}.
 Try in another terminal:
   {kodiak} get dataplanes
   {kodiak} get meshtrafficpermission {permission} -o yaml > permission.yaml
   {kodiak} delete meshtrafficpermission {permission}     its calls are denied, and count as failed
   {kodiak} apply -f permission.yaml     they are allowed again
 {scenario}Stop it with Ctrl-C.
-",
-        startup.as_secs_f64()
+"
     )
 }

@@ -9,6 +9,7 @@ use kodiak_kinds::kinds;
 use serde_json::{Value, json};
 
 use super::call::{Caller, Connection};
+use super::guide::{Done, Guide};
 use super::resources::MESH;
 use super::scenario::{Action, Scenario, Step, resources};
 use super::spans::Collector;
@@ -38,8 +39,15 @@ pub(super) struct Taken {
     pub(super) number: usize,
     pub(super) of: usize,
     pub(super) title: &'static str,
+    pub(super) shown: ShownStep,
+}
+
+pub(super) enum ShownStep {
     /// Resources that were applied.
-    pub(super) yaml: Option<String>,
+    Applied(String),
+    /// Commands of the guide that were run.
+    Ran(Done),
+    Nothing,
 }
 
 impl Play {
@@ -53,26 +61,31 @@ impl Play {
         api: &Client,
         caller: &Caller,
         application: impl Fn(&str) -> Option<std::net::SocketAddr>,
+        guide: Option<&Guide>,
     ) -> anyhow::Result<Option<Taken>> {
         let Some(Step { title, action }) = self.scenario.steps.get(self.taken) else { return Ok(None) };
         self.taken += 1;
-        let yaml = match action {
+        let shown = match action {
             Action::Apply(text) => {
                 let (text, documents) = resources(text, &self.collector.address.to_string());
                 for document in documents {
                     apply(api, &document).await?;
                 }
-                Some(text)
+                ShownStep::Applied(text)
             }
             Action::Health { instance, passes } => {
                 let address = application(instance).ok_or_else(|| anyhow::anyhow!("no instance {instance}"))?;
                 let path = if *passes { "pass" } else { "fail" };
                 let uri: Uri = format!("http://{address}/health/{path}").parse()?;
                 caller.get(uri, Connection::Fresh).await.map_err(anyhow::Error::msg)?;
-                None
+                ShownStep::Nothing
+            }
+            Action::Guide(section) => {
+                let guide = guide.ok_or_else(|| anyhow::anyhow!("the mesh is not that of the guide"))?;
+                ShownStep::Ran(guide.run(section).await?)
             }
         };
-        Ok(Some(Taken { number: self.taken, of: self.scenario.steps.len(), title, yaml }))
+        Ok(Some(Taken { number: self.taken, of: self.scenario.steps.len(), title, shown }))
     }
 
     /// Adds the totals of the watched call after another second.

@@ -1,11 +1,16 @@
 //! Resources of the demo: Mesh, policies, and the Dataplane of each proxy.
 
+use std::net::Ipv4Addr;
+
 use serde_json::{Value, json};
 
 use super::graph::{EDGES, Edge, Instance};
 
 /// Default mesh of all commands.
 pub(super) const MESH: &str = "default";
+
+/// Port of the inbound of a proxy with a machine of its own.
+const INBOUND: u16 = 8080;
 
 /// Kind, name and resource.
 pub(super) type Document = (&'static str, String, Value);
@@ -80,6 +85,25 @@ pub(super) fn dataplane(instance: &Instance, ports: &Ports) -> Value {
     })
 }
 
+/// For a transparent proxy on a machine of its own, whose settings it tells the control plane.
+pub(super) fn dataplane_on(instance: &Instance, address: Ipv4Addr, application: u16) -> Value {
+    let Instance { service, name, version } = instance;
+    json!({
+        "type": "Dataplane",
+        "mesh": MESH,
+        "name": name,
+        "labels": {"app": service},
+        "networking": {
+            "address": address,
+            "inbound": [{
+                "port": INBOUND,
+                "servicePort": application,
+                "tags": {"kuma.io/service": service, "kuma.io/protocol": "http", "version": version},
+            }],
+        },
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::graph::instances;
@@ -90,6 +114,7 @@ mod tests {
         let ports = Ports { inbound: 10, application: 11, outbounds: vec![("api", 12)] };
         let mut all: Vec<_> = documents().into_iter().map(|(_, _, document)| document).collect();
         all.push(dataplane(&instances()[0], &ports));
+        all.push(dataplane_on(&instances()[0], Ipv4Addr::new(198, 18, 0, 1), 8000));
         for document in all {
             let shown = document.to_string();
             let draft = kodiak_kinds::draft(document);

@@ -1,4 +1,4 @@
-//! Scenarios: each shows one policy at work, in steps, and prints its YAML.
+//! Scenarios: each shows one policy at work, in steps, and prints its YAML; or follows a guide.
 
 use kodiak_model::yaml;
 use serde_json::Value;
@@ -25,6 +25,15 @@ pub(super) enum Action {
     Apply(&'static str),
     /// Makes the health check of an instance fail or pass.
     Health { instance: &'static str, passes: bool },
+    /// Runs the commands of this section of the guide.
+    Guide(&'static str),
+}
+
+impl Scenario {
+    /// Whether it follows the guide, which needs transparent proxies and the mesh of the guide.
+    pub(super) fn follows_guide(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step.action, Action::Guide(_)))
+    }
 }
 
 /// In the YAML of a scenario, the address of the collector.
@@ -102,6 +111,29 @@ pub(super) const ALL: &[Scenario] = &[
             action: Action::Apply(include_str!("../scenarios/tracing.yaml")),
         }],
     },
+    Scenario {
+        name: "trimming",
+        about: "reachability: proxies lose the destinations that they may not call, as in the guide trim-proxies; needs root",
+        watched: Edge { from: "web", to: "api" },
+        tolerated: &[],
+        steps: &[
+            Step { title: "the control plane has observed who calls whom", action: Action::Guide("1. Observe") },
+            Step { title: "permissions are drafted for these calls", action: Action::Guide("2. Draft") },
+            Step {
+                title: "they are applied beside the one for everyone, without which nobody would be denied",
+                action: Action::Guide("3. Allow"),
+            },
+            Step { title: "the report shows what proxies would lose", action: Action::Guide("4. Shadow-trim") },
+            Step {
+                title: "trimming is on, and nothing is lost while everyone is allowed",
+                action: Action::Guide("5. Trim"),
+            },
+            Step {
+                title: "the permission for everyone is deleted: proxies lose clusters within half a minute",
+                action: Action::Guide("6. Enforce"),
+            },
+        ],
+    },
 ];
 
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
@@ -123,6 +155,7 @@ pub(super) fn resources(text: &str, collector: &str) -> (String, Vec<Value>) {
 #[cfg(test)]
 mod tests {
     use super::super::graph::{EDGES, instances};
+    use super::super::guide::tests::has_commands;
     use super::*;
 
     #[test]
@@ -137,6 +170,7 @@ mod tests {
                             assert!(kodiak_kinds::draft(document).is_ok(), "{shown}");
                         }
                     }
+                    Action::Guide(section) => assert!(has_commands(section), "{section}"),
                     Action::Health { instance, .. } => {
                         assert!(instances().iter().any(|known| known.name == instance), "{instance}");
                     }
@@ -148,7 +182,7 @@ mod tests {
     #[test]
     fn watched_calls_are_allowed_ones() {
         assert!(ALL.iter().all(|scenario| EDGES.contains(&scenario.watched)));
-        assert_eq!(names().collect::<Vec<_>>(), ["rate-limit", "faults", "health", "canary", "tracing"]);
+        assert_eq!(names().collect::<Vec<_>>(), ["rate-limit", "faults", "health", "canary", "tracing", "trimming"]);
         assert!(find("canary").is_some() && find("none").is_none());
     }
 }

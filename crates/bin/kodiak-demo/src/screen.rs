@@ -6,7 +6,8 @@ use std::time::Duration;
 use kodiak_terminal::printable;
 use serde_json::{Value, json};
 
-use super::play::{Play, Taken};
+use super::guide::Done;
+use super::play::{Play, ShownStep, Taken};
 use super::view::{Results, Sent};
 
 pub(super) struct Screen {
@@ -48,17 +49,34 @@ impl Screen {
 
     /// Prints a step of the scenario, and its resources. They stay on the screen.
     pub(super) fn step(&mut self, taken: &Taken) -> io::Result<()> {
-        let Taken { number, of, title, yaml } = taken;
+        let Taken { number, of, title, shown } = taken;
         if self.json {
-            return write(&json!({"event": "step", "step": number, "steps": of, "title": title, "yaml": yaml}));
+            let mut event = json!({"event": "step", "step": number, "steps": of, "title": title});
+            match shown {
+                ShownStep::Applied(yaml) => event["yaml"] = json!(yaml),
+                ShownStep::Ran(Done { commands, output }) => {
+                    event["commands"] = json!(commands);
+                    event["output"] = json!(output);
+                }
+                ShownStep::Nothing => (),
+            }
+            return write(&event);
         }
         self.lines = 0;
         let mut text = format!("\nStep {number} of {of}: {title}.\n");
-        if let Some(yaml) = yaml {
-            text.push_str("Applied:\n");
-            for line in yaml.lines() {
+        let mut block = |title: &str, lines: &str| {
+            text.push_str(title);
+            for line in lines.lines() {
                 text.extend(["    ", line, "\n"]);
             }
+        };
+        match shown {
+            ShownStep::Applied(yaml) => block("Applied:\n", yaml),
+            ShownStep::Ran(Done { commands, output }) => {
+                block("Ran:\n", commands);
+                block("Printed:\n", output);
+            }
+            ShownStep::Nothing => (),
         }
         text.push('\n');
         io::stdout().lock().write_all(printable(&text).as_bytes())

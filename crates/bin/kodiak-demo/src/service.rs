@@ -8,6 +8,9 @@ use anyhow::Context as _;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 
+use super::graph::{Instance, called_by};
+use super::machines::{APPLICATION_PORT, Machine};
+
 /// Time to exit after standard input is closed.
 const END_TIME: Duration = Duration::from_secs(10);
 
@@ -22,10 +25,30 @@ pub(super) struct DemoService {
 impl DemoService {
     /// `next` are the ports of the outbounds of its proxy. Returns when the service listens.
     pub(super) async fn start(name: &str, next: &[(&'static str, u16)]) -> anyhow::Result<Self> {
-        let mut command = Command::new(std::env::current_exe().context("cannot find the path of this program")?);
-        command.args(["demo", "echo", "--while-stdin-is-open", "--name", name]);
-        for (to, port) in next {
-            command.args(["--next", &format!("{to}=http://127.0.0.1:{port}")]);
+        let command = Command::new(std::env::current_exe().context("cannot find the path of this program")?);
+        let next = next.iter().map(|(to, port)| format!("{to}=http://127.0.0.1:{port}"));
+        Self::start_as(command, name, &[], next).await
+    }
+
+    /// On a machine whose traffic is redirected: it calls others by their names in the mesh.
+    pub(super) async fn start_on(machine: &Machine, instance: &Instance) -> anyhow::Result<Self> {
+        let port = APPLICATION_PORT.to_string();
+        let listen = ["--address", "0.0.0.0", "--port", &port];
+        let next = called_by(instance.service).map(|to| format!("{to}=http://{to}.mesh:80"));
+        let mut service = Self::start_as(machine.application(), &instance.name, &listen, next).await?;
+        service.address = (machine.address, APPLICATION_PORT).into();
+        Ok(service)
+    }
+
+    async fn start_as(
+        mut command: Command,
+        name: &str,
+        listen: &[&str],
+        next: impl Iterator<Item = String>,
+    ) -> anyhow::Result<Self> {
+        command.args(["demo", "echo", "--while-stdin-is-open", "--name", name]).args(listen);
+        for next in next {
+            command.args(["--next", &next]);
         }
         // Ctrl-C signals the whole process group; the service must stop after the traffic.
         command.process_group(0).kill_on_drop(true).stdin(Stdio::piped()).stdout(Stdio::piped());

@@ -17,15 +17,26 @@ pub(super) struct Tally {
     /// Requests with a status that is tolerated instead of the expected one.
     pub(super) tolerated: u64,
     pub(super) latencies: Latencies,
-    /// By the service name in the response.
+    /// By the name of the service that answered last, in the response.
     pub(super) answered_by: BTreeMap<String, u64>,
     pub(super) statuses: BTreeMap<u16, u64>,
     pub(super) last_failure: Option<String>,
 }
 
+/// A service, and the one that it called for the answer.
 #[derive(Deserialize)]
-struct ServiceName {
+struct Answered {
     name: String,
+    next: Option<Box<Answered>>,
+}
+
+impl Answered {
+    fn last(self) -> String {
+        match self.next {
+            Some(next) => next.last(),
+            None => self.name,
+        }
+    }
 }
 
 impl Tally {
@@ -41,8 +52,8 @@ impl Tally {
         match answer.as_ref().map_err(Clone::clone).and_then(|answer| flow.expect.check(answer).map(|()| answer)) {
             Ok(answer) => {
                 self.latencies.add(took);
-                if let Ok(ServiceName { name }) = serde_json::from_slice(&answer.body) {
-                    *self.answered_by.entry(name).or_default() += 1;
+                if let Ok(answered) = serde_json::from_slice::<Answered>(&answer.body) {
+                    *self.answered_by.entry(answered.last()).or_default() += 1;
                 }
             }
             Err(failure) => {

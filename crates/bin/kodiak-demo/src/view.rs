@@ -49,16 +49,17 @@ impl Sent {
 /// Tallies of all flows.
 pub(super) struct Results {
     edges: Vec<Tally>,
-    forbidden: Tally,
+    /// `None` where it is not tried.
+    forbidden: Option<Tally>,
     journey: Tally,
 }
 
 impl Results {
     /// In the order of [`super::stage::Stage::flows`].
     pub(super) fn new(mut tallies: Vec<Tally>) -> Self {
-        let mut rest = tallies.split_off(EDGES.len()).into_iter();
-        let (forbidden, journey) = (rest.next().unwrap_or_default(), rest.next().unwrap_or_default());
-        Self { edges: tallies, forbidden, journey }
+        let mut rest = tallies.split_off(EDGES.len());
+        let journey = rest.pop().unwrap_or_default();
+        Self { edges: tallies, forbidden: rest.pop(), journey }
     }
 
     /// Of an allowed call.
@@ -73,11 +74,12 @@ impl Results {
 
     /// Whether there were requests, none failed, and the forbidden ones were denied.
     pub(super) fn are_fine(&self) -> bool {
-        self.wanted().is_fine() && self.forbidden.failed == 0
+        self.wanted().is_fine() && self.forbidden.as_ref().is_none_or(|forbidden| forbidden.failed == 0)
     }
 
     pub(super) fn line(&self) -> String {
-        let (refused, let_through) = (self.forbidden.right(), self.forbidden.failed);
+        let Some(forbidden) = &self.forbidden else { return self.wanted().line() };
+        let (refused, let_through) = (forbidden.right(), forbidden.failed);
         let mut line = format!("{refused} refused as they should be; {}", self.wanted().line());
         if let_through > 0 {
             let _ = write!(line, "; {let_through} were not refused, but should have been");
@@ -87,8 +89,9 @@ impl Results {
 
     pub(super) fn json(&self, proxies: &[Sent]) -> Value {
         let mut all = self.wanted().json();
-        all["failed"] = (self.wanted().failed + self.forbidden.failed).into();
-        all["refused"] = self.forbidden.right().into();
+        let forbidden = self.forbidden.clone().unwrap_or_default();
+        all["failed"] = (self.wanted().failed + forbidden.failed).into();
+        all["refused"] = forbidden.right().into();
         all["proxies"] = proxies.len().into();
         all["services"] = SERVICES.len().into();
         let edge = |from: &str, to: &str, tally: &Tally| {
@@ -101,9 +104,9 @@ impl Results {
         all["forbidden"] = json!({
             "from": FORBIDDEN.from,
             "to": FORBIDDEN.to,
-            "refused": self.forbidden.right(),
-            "failed": self.forbidden.failed,
-            "last_failure": self.forbidden.last_failure,
+            "refused": forbidden.right(),
+            "failed": forbidden.failed,
+            "last_failure": forbidden.last_failure,
         });
         all["journey"] = self.journey.json();
         all["journey"]["through"] = JOURNEY.into();
@@ -126,8 +129,10 @@ impl Results {
             row(format!("{} → {}", edge.from, edge.to), tally, mtls(tally));
         }
         row(JOURNEY.join(" → "), &self.journey, mtls(&self.journey));
-        let forbidden = if self.forbidden.failed == 0 { "refused, as it should be" } else { "should be refused!" };
-        row(format!("{} → {}", FORBIDDEN.from, FORBIDDEN.to), &self.forbidden, forbidden);
+        if let Some(forbidden) = &self.forbidden {
+            let result = if forbidden.failed == 0 { "refused, as it should be" } else { "should be refused!" };
+            row(format!("{} → {}", FORBIDDEN.from, FORBIDDEN.to), forbidden, result);
+        }
 
         let headers = ["PROXY", "CLUSTERS", "ENDPOINTS", "LISTENERS", "SECRETS", "SENT", "ACKNOWLEDGED"];
         let mut sent = Table::new(headers);
@@ -145,7 +150,7 @@ impl Results {
             ]);
         }
         let mut text = format!("{}\n\n{}", calls.show(), sent.show());
-        if let Some(failure) = self.wanted().last_failure.or_else(|| self.forbidden.last_failure.clone()) {
+        if let Some(failure) = self.wanted().last_failure.or_else(|| self.forbidden.as_ref()?.last_failure.clone()) {
             let _ = write!(text, "\n\nThe last failure: {failure}");
         }
         text

@@ -16,6 +16,7 @@ mod dns;
 mod dynamic_config;
 pub mod envoy;
 mod metrics;
+mod plaintext_callers;
 pub mod run;
 mod socket;
 pub mod system_ca;

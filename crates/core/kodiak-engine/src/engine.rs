@@ -35,6 +35,8 @@ pub struct EngineSettings {
     pub reachability: Mode,
     /// Ranges of virtual addresses, if proxies that lose destinations answer calls to them, and say why.
     pub explained: Option<Arc<[Cidr]>>,
+    /// Whether servers that accept plain text beside mTLS report who uses it.
+    pub observe_plaintext: bool,
     /// Of a computation for people. Once it is cancelled, the engine stops in the middle of an update and is of no further
     /// use. That of the control plane is never cancelled.
     pub cancellation: Cancellation,

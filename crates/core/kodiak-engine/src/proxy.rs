@@ -343,6 +343,10 @@ impl EngineProxy {
             let ProxyKey { mesh, name } = &subject.key;
             Arc::new(proxy_facts::of(&needed, mesh, name, subject.dataplane, &self.metadata, &subject.view.zone))
         };
+        let observed = context.settings.observe_plaintext && subject.view.rollout.call;
+        let pipe =
+            observed.then(|| self.metadata.plaintext_callers_pipe(&subject.key.name, &subject.key.mesh)).flatten();
+        let pipe: Option<Arc<str>> = pipe.map(Into::into);
         let served = spec.inbounds().iter().zip(tls).enumerate().filter(|(_, (inbound, _))| inbound.is_served());
         let inputs = served.map(|(position, (inbound, ServerTls { accept, parameters }))| {
             // Without mTLS, an input does not depend on it.
@@ -361,6 +365,7 @@ impl EngineProxy {
                 protocol: inbound.protocol(),
                 tags: inbound.tags.clone(),
                 accept,
+                plaintext_callers: pipe.clone().filter(|_| accept == InboundTls::Permissive),
                 tls,
                 tls_parameters,
                 entries: entries[position].clone(),

@@ -1,16 +1,16 @@
 //! Observed traffic as an answer: edges, with the proxies behind each destination.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
 
 use jiff::Timestamp;
 use kodiak_kinds::kinds;
-use kodiak_model::{
-    kinds::mesh_service::{DataplaneRef, Selector},
-    tags,
-};
+use kodiak_model::tags;
 use kodiak_world::{Destination, World, destination::Behind};
 
-use crate::{ClientId, Recorded};
+use crate::{ClientId, PermissionForm, Recorded, Selection, caller::spiffe_ids, selection::Proxies};
 
 /// Kind of a destination that is a value of `kuma.io/service`.
 const SERVICE_KIND: &str = tags::SERVICE;
@@ -24,11 +24,18 @@ pub struct ObservedTraffic {
     pub destinations: Vec<ObservedDestination>,
     pub edges: Vec<ObservedEdge>,
     pub dropped: u64,
+    /// Callers without mTLS, by server, port and address.
+    pub plaintext: Vec<PlaintextCaller>,
+    /// Requests without mTLS of addresses that were not recorded because there were too many.
+    pub plaintext_dropped: u64,
+    pub form: PermissionForm,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObservedClient {
     pub id: ClientId,
+    /// Of its current proxies.
+    pub spiffe_ids: BTreeSet<String>,
     pub since: Timestamp,
     pub until: Timestamp,
     /// Less than the time from `since` to `until` if there were gaps.
@@ -49,14 +56,6 @@ pub struct ObservedDestination {
     pub services: Vec<String>,
 }
 
-/// Selection of proxies.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Selection {
-    Tags(BTreeMap<String, String>),
-    Labels(BTreeMap<String, String>),
-    Name(String),
-}
-
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObservedEdge {
     pub client: ClientId,
@@ -67,14 +66,30 @@ pub struct ObservedEdge {
     pub last_seen: Timestamp,
 }
 
+/// Calls without mTLS from an address to an inbound of a server. Strict mTLS would refuse them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlaintextCaller {
+    pub server: ClientId,
+    /// Port of the inbound.
+    pub port: u16,
+    pub address: IpAddr,
+    /// Dataplanes with this address: an application that does not call through its proxy.
+    pub dataplanes: Vec<String>,
+    pub requests: u64,
+    pub first_seen: Timestamp,
+    pub last_seen: Timestamp,
+}
+
 impl ObservedTraffic {
     pub fn of(world: &World, mesh: &str, recorded: &Recorded) -> Self {
-        let mut traffic = Self { dropped: recorded.dropped, ..Self::default() };
+        let mut traffic = Self { dropped: recorded.dropped, form: PermissionForm::of(world, mesh), ..Self::default() };
+        let mut spiffe_ids = spiffe_ids(world, mesh);
         let mut called = BTreeSet::new();
         for (id, client) in &recorded.clients {
             if let (Some(since), Some(until)) = (client.observed.since(), client.observed.until()) {
                 traffic.clients.push(ObservedClient {
                     id: id.clone(),
+                    spiffe_ids: spiffe_ids.remove(id).unwrap_or_default(),
                     since: time(since),
                     until: time(until),
                     observed_seconds: client.observed.seconds(),
@@ -95,8 +110,35 @@ impl ObservedTraffic {
         let clients = &traffic.clients;
         traffic.window = clients.iter().map(|one| one.since).min().zip(clients.iter().map(|one| one.until).max());
         traffic.destinations = destinations(world, mesh, called);
+        traffic.plaintext = plaintext(world, mesh, recorded);
+        traffic.plaintext_dropped = recorded.plaintext.values().map(|callers| callers.dropped).sum();
         traffic
     }
+}
+
+fn plaintext(world: &World, mesh: &str, recorded: &Recorded) -> Vec<PlaintextCaller> {
+    if recorded.plaintext.is_empty() {
+        return Vec::new();
+    }
+    let mut dataplanes: BTreeMap<IpAddr, Vec<String>> = BTreeMap::new();
+    for proxy in world.proxies(mesh) {
+        if let Some(address) = proxy.dataplane.networking.as_ref().and_then(|one| one.address.parse::<IpAddr>().ok()) {
+            dataplanes.entry(address.to_canonical()).or_default().push(proxy.name.to_string());
+        }
+    }
+    let mut found = Vec::new();
+    for (server, callers) in &recorded.plaintext {
+        found.extend(callers.callers.iter().map(|((port, address), seen)| PlaintextCaller {
+            server: server.clone(),
+            port: *port,
+            address: *address,
+            dataplanes: dataplanes.get(address).cloned().unwrap_or_default(),
+            requests: seen.requests,
+            first_seen: time(seen.first_seen),
+            last_seen: time(seen.last_seen),
+        }));
+    }
+    found
 }
 
 /// A time that another version stored out of range becomes the epoch.
@@ -111,20 +153,17 @@ fn destinations(world: &World, mesh: &str, mut called: BTreeSet<String>) -> Vec<
     let members: BTreeMap<String, Vec<String>> =
         called.iter().filter_map(|id| Some((id.clone(), services_of(objects.get(id)?, &objects)))).collect();
     called.extend(members.values().flatten().cloned());
-    let services: BTreeSet<&str> = world
-        .proxies(mesh)
-        .flat_map(|proxy| proxy.dataplane.inbounds().iter().filter_map(|inbound| inbound.service()))
-        .collect();
+    let proxies = Proxies::of(world, mesh);
     let of = |id: String| match objects.get(&id) {
         Some(destination) => ObservedDestination {
             kind: kind_of(&id).unwrap_or(SERVICE_KIND),
             name: destination.name.to_string(),
             exists: true,
-            proxies: proxies_of(destination),
+            proxies: proxies.of_destination(destination),
             services: members.get(&id).cloned().unwrap_or_default(),
             id,
         },
-        None => match kind_of(&id).filter(|_| !services.contains(&*id)) {
+        None => match kind_of(&id).filter(|_| !proxies.have_service(&id)) {
             Some(kind) => ObservedDestination {
                 kind,
                 name: id.clone(),
@@ -136,8 +175,8 @@ fn destinations(world: &World, mesh: &str, mut called: BTreeSet<String>) -> Vec<
             None => ObservedDestination {
                 kind: SERVICE_KIND,
                 name: id.clone(),
-                exists: services.contains(&*id),
-                proxies: vec![Selection::Tags([(tags::SERVICE.to_owned(), id.clone())].into())],
+                exists: proxies.have_service(&id),
+                proxies: vec![proxies.of_service(&id)],
                 services: Vec::new(),
                 id,
             },
@@ -159,19 +198,4 @@ fn services_of(destination: &Destination, objects: &BTreeMap<String, &Destinatio
         matches!(object.behind, Behind::Service(_)) && selector.specificity() > 0 && selector.matches(&object.labels)
     };
     objects.iter().filter(|(_, object)| is_member(object)).map(|(id, _)| id.clone()).collect()
-}
-
-/// Proxies of a MeshService, as its selector matches them. None for an empty selector.
-fn proxies_of(destination: &Destination) -> Vec<Selection> {
-    let Behind::Service(service) = &destination.behind else { return Vec::new() };
-    let Selector { dataplane_tags, dataplane_ref, dataplane_labels } = &service.selector;
-    let selection = match (dataplane_tags, dataplane_ref) {
-        (Some(tags), _) => (!tags.is_empty()).then(|| Selection::Tags(tags.clone())),
-        (None, Some(DataplaneRef { name })) => Some(Selection::Name(name.clone())),
-        (None, None) => {
-            let labels = dataplane_labels.as_ref().and_then(|selector| selector.match_labels.clone());
-            labels.filter(|labels| !labels.is_empty()).map(Selection::Labels)
-        }
-    };
-    selection.into_iter().collect()
 }

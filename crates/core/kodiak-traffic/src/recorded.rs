@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ClientId, ClusterLoad, Coverage};
+use crate::{ClientId, ClusterLoad, Coverage, ServerCallers};
 
 /// Traffic of a mesh, or of a part of its clients.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,6 +13,9 @@ pub struct Recorded {
     pub clients: BTreeMap<ClientId, ClientTraffic>,
     /// Observations that were not recorded because there were too many edges.
     pub dropped: u64,
+    /// Callers without mTLS, by server. Servers are grouped as clients are.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub plaintext: BTreeMap<ClientId, ServerCallers>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,7 +78,7 @@ impl EdgeTraffic {
 
 impl Recorded {
     pub fn is_empty(&self) -> bool {
-        self.clients.is_empty() && self.dropped == 0
+        self.clients.is_empty() && self.dropped == 0 && self.plaintext.is_empty()
     }
 
     /// Number of edges.
@@ -83,12 +86,19 @@ impl Recorded {
         self.clients.values().map(|client| client.destinations.len()).sum()
     }
 
+    /// Observations of edges, and requests without mTLS, that were not recorded because there were too many.
+    pub fn all_dropped(&self) -> u64 {
+        let plaintext = self.plaintext.values().map(|callers| callers.dropped);
+        plaintext.fold(self.dropped, u64::saturating_add)
+    }
+
     /// Adds the other observations to these.
     pub fn merge(&mut self, other: &Self) {
         self.merge_up_to(other, usize::MAX);
     }
 
-    /// Like [`Self::merge`], but adds new edges and clients only until there are `limit` edges. Others are counted.
+    /// Like [`Self::merge`], but adds new edges and clients only until there are `limit` edges, and as many callers without
+    /// mTLS. Others are counted.
     pub fn merge_up_to(&mut self, other: &Self, limit: usize) {
         let (mut edges, mut dropped) = (self.edges(), other.dropped);
         for (id, traffic) in &other.clients {
@@ -110,6 +120,18 @@ impl Recorded {
             }
         }
         self.dropped = self.dropped.saturating_add(dropped);
+        self.merge_plaintext(other, limit);
+    }
+
+    fn merge_plaintext(&mut self, other: &Self, limit: usize) {
+        let known: usize = self.plaintext.values().map(ServerCallers::len).sum();
+        let mut space = limit.saturating_sub(known);
+        for (server, callers) in &other.plaintext {
+            // A server without space is recorded for what it dropped, as long as there are fewer than edges could be.
+            if self.plaintext.contains_key(server) || self.plaintext.len() < limit {
+                self.plaintext.entry(server.clone()).or_default().merge_into(callers, &mut space, limit);
+            }
+        }
     }
 }
 
@@ -118,6 +140,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::{PlaintextReport, ReportedCaller};
 
     fn load(requests: u64) -> ClusterLoad {
         ClusterLoad { requests, failed: 0, open: 0 }
@@ -127,7 +150,7 @@ mod tests {
         let mut observed = Coverage::default();
         observed.add(edge.first_seen - 10, edge.first_seen);
         let traffic = ClientTraffic { observed, destinations: [(destination.into(), edge)].into() };
-        Recorded { clients: [(client.into(), traffic)].into(), dropped: 0 }
+        Recorded { clients: [(client.into(), traffic)].into(), ..Recorded::default() }
     }
 
     #[test]
@@ -169,13 +192,29 @@ mod tests {
         assert_eq!(read.clients.keys().next().unwrap().services().collect::<Vec<_>>(), ["api", "web"]);
     }
 
+    #[test]
+    fn stored_callers_without_mtls_have_a_stable_format() {
+        let text =
+            r#"{"clients":{},"dropped":0,"plaintext":{"db":{"callers":[[8080,"10.0.0.7",3,90,100]],"dropped":1}}}"#;
+        let read: Recorded = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&read).unwrap(), text);
+    }
+
     fn any() -> impl Strategy<Value = Recorded> {
         let edge = ("[ab]", "[xy]", 0..9u64, 0..3u64, 0..1000i64);
-        prop::collection::vec(edge, 0..6).prop_map(|edges| {
+        let caller = ("[ab]", 0..2u16, 0..3u8, 0..9u64, 0..1000i64);
+        let (edges, callers) = (prop::collection::vec(edge, 0..6), prop::collection::vec(caller, 0..6));
+        (edges, callers).prop_map(|(edges, callers)| {
             let mut all = Recorded::default();
             for (client, destination, requests, open, now) in edges {
                 let load = ClusterLoad { requests, failed: 0, open };
                 all.merge(&recorded(&client, &destination, EdgeTraffic::seen(load, now)));
+            }
+            for (server, port, number, requests, now) in callers {
+                let caller = ReportedCaller { port, address: [10, 0, 0, number].into(), requests };
+                let callers = PlaintextReport { callers: vec![caller], dropped: requests };
+                let plaintext = [(server.as_str().into(), ServerCallers::reported(&callers, now))].into();
+                all.merge(&Recorded { plaintext, ..Recorded::default() });
             }
             all
         })

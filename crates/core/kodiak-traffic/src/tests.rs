@@ -9,7 +9,8 @@ use kodiak_xds::names::{self, Naming};
 use serde_json::{Value, json};
 
 use crate::{
-    ClientId, ClientTraffic, ClusterLoad, ClusterNames, Coverage, EdgeTraffic, ObservedTraffic, Recorded, Selection,
+    ClientId, ClientTraffic, ClusterLoad, ClusterNames, Coverage, EdgeTraffic, ObservedTraffic, PermissionForm,
+    PlaintextReport, Recorded, ReportedCaller, Selection, ServerCallers,
 };
 
 const MESH: &str = "shop";
@@ -134,7 +135,7 @@ fn recorded(edges: &[(&str, &str)]) -> Recorded {
         observed.add(100, 160);
         let edge = EdgeTraffic::seen(ClusterLoad { requests: 5, failed: 1, open: 0 }, 150);
         let traffic = ClientTraffic { observed, destinations: [((*destination).into(), edge)].into() };
-        all.merge(&Recorded { clients: [((*client).into(), traffic)].into(), dropped: 0 });
+        all.merge(&Recorded { clients: [((*client).into(), traffic)].into(), ..Recorded::default() });
     }
     all
 }
@@ -169,4 +170,69 @@ fn window_is_that_of_all_clients() {
     let api = traffic.clients.iter().find(|client| client.id.as_str() == "api").unwrap();
     assert_eq!((api.until, api.observed_seconds), (at(400), 160), "without the gap");
     assert_eq!(ObservedTraffic::of(&world(), MESH, &Recorded::default()).window, None);
+}
+
+#[test]
+fn labels_select_a_service_only_if_they_select_exactly_its_proxies() {
+    type Labelled<'a> = &'a [(&'a str, &'a str)];
+    let selected = |dataplanes: &[(&str, Labelled<'_>, &[&str])]| {
+        let mut world = World::default();
+        for (name, labels, services) in dataplanes {
+            dataplane(&mut world, name, labels, services);
+        }
+        let traffic = ObservedTraffic::of(&world, MESH, &recorded(&[("web", "db")]));
+        traffic.destinations[0].proxies.clone()
+    };
+    let one = |key: &str, value: &str| BTreeMap::from([(key.to_owned(), value.to_owned())]);
+    let (by_label, by_tag) = ([Selection::Labels(one("app", "db"))], [Selection::Tags(one("kuma.io/service", "db"))]);
+    let (db, web): (Labelled<'_>, Labelled<'_>) = (&[("app", "db"), ("x", "y")], &[("app", "web")]);
+    assert_eq!(selected(&[("db-1", db, &["db"]), ("db-2", db, &["db"]), ("web-1", web, &["web"])]), by_label);
+    assert_eq!(selected(&[("db-1", db, &["db"]), ("web-1", db, &["web"])]), by_tag, "another service has the label");
+    assert_eq!(selected(&[("db-1", db, &["db"]), ("db-2", &[], &["db"])]), by_tag, "one proxy has no label");
+    assert_eq!(selected(&[("db-1", db, &["db", "api"])]), by_tag, "the proxy has another service");
+    assert_eq!(selected(&[("db-1", &[("x", "y")], &["db"])]), by_tag, "the label names no application");
+    assert_eq!(selected(&[]), by_tag);
+}
+
+#[test]
+fn clients_have_the_ids_of_their_certificates() {
+    let ids = |world: &World, client: &str| {
+        let traffic = ObservedTraffic::of(world, MESH, &recorded(&[(client, "db")]));
+        traffic.clients[0].spiffe_ids.iter().cloned().collect::<Vec<_>>()
+    };
+    let mut world = world();
+    assert_eq!(ids(&world, "api,web"), ["spiffe://shop/api", "spiffe://shop/web"]);
+    assert_eq!(ids(&world, "workload/batch"), ["spiffe://shop/batch"]);
+    assert_eq!(ids(&world, "gone"), Vec::<String>::new());
+    let spec = json!({
+        "selector": { "dataplane": { "matchLabels": { "kuma.io/workload": "batch" } } },
+        "spiffeID": { "trustDomain": "other", "path": "/w/{{ label \"kuma.io/workload\" }}" },
+    });
+    put(&mut world, "MeshIdentity", "identity", &[], &spec);
+    assert_eq!(ids(&world, "workload/batch"), ["spiffe://other/w/batch"], "the mesh has no CA");
+}
+
+#[test]
+fn permissions_by_tags_ask_for_more_of_them() {
+    let mut world = world();
+    let form = |world: &World| ObservedTraffic::of(world, MESH, &Recorded::default()).form;
+    assert_eq!(form(&world), PermissionForm::Rules);
+    let allow = json!([{ "default": { "allow": [{}] } }]);
+    put(&mut world, "MeshTrafficPermission", "new", &[], &json!({ "rules": allow }));
+    assert_eq!(form(&world), PermissionForm::Rules);
+    let from = json!([{ "targetRef": { "kind": "Mesh" }, "default": { "action": "Allow" } }]);
+    put(&mut world, "MeshTrafficPermission", "old", &[], &json!({ "from": from }));
+    assert_eq!(form(&world), PermissionForm::From);
+}
+
+#[test]
+fn callers_without_mtls_have_the_dataplanes_of_their_address() {
+    let caller = |address: &str| ReportedCaller { port: 80, address: address.parse().unwrap(), requests: 2 };
+    let report = PlaintextReport { callers: vec![caller("10.0.0.1"), caller("192.0.2.1")], dropped: 4 };
+    let plaintext = [("backend".into(), ServerCallers::reported(&report, 100))].into();
+    let traffic = ObservedTraffic::of(&world(), MESH, &Recorded { plaintext, ..Recorded::default() });
+    let found: Vec<_> =
+        traffic.plaintext.iter().map(|one| (one.address.to_string(), one.port, one.dataplanes.len())).collect();
+    assert_eq!(found, [("10.0.0.1".to_owned(), 80, 4), ("192.0.2.1".to_owned(), 80, 0)]);
+    assert_eq!(traffic.plaintext_dropped, 4);
 }

@@ -17,11 +17,15 @@ use kodiak_policies::target::{self, Carrier, Chain, Upstream};
 use crate::clusters::{self, Http};
 use crate::input::{HostHeader, Inbound, Tags};
 use crate::routes::RouteTimeouts;
-use crate::{address, carrier, filters, metadata, names, routes, timeouts, tls};
+use crate::{address, carrier, filters, metadata, names, plaintext_log, routes, timeouts, tls};
 
 pub fn listener(inbound: &Inbound) -> Listener {
     let name = names::inbound_listener(&inbound.address, inbound.port);
-    let made = made(inbound, &name);
+    let mut made = made(inbound, &name);
+    if let Some(pipe) = &inbound.plaintext_callers {
+        let plaintext = made.chains.iter_mut().filter(|chain| !chain.mtls);
+        plaintext.for_each(|chain| plaintext_log::add(&mut chain.carrier, pipe, inbound.port));
+    }
     let context = || tls::downstream(&inbound.mesh, &inbound.tls, &inbound.tls_parameters);
     let chains = made.chains.into_iter().zip(chain_matches(inbound)).map(|(chain, chain_match)| FilterChain {
         filter_chain_match: chain_match.matched,

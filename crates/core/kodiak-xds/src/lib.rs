@@ -34,6 +34,7 @@ pub mod names;
 pub mod node;
 pub mod outbound;
 pub mod passthrough;
+mod plaintext_log;
 pub mod probes;
 mod routes;
 pub mod secrets;

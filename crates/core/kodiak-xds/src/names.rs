@@ -310,6 +310,9 @@ pub fn identity_prefix(mesh: &str) -> String {
     format!("spiffe://{mesh}/")
 }
 
+/// Address of access log lines that the sidecar process counts, and does not forward. No server has it.
+pub const PLAINTEXT_CALLERS: &str = "kodiak.io/plaintext-callers";
+
 /// Pipe from which the sidecar process forwards access logs. A folder relative to that of Envoy has the files of one proxy
 /// only, so the name of the pipe is the same for all: listeners with it can be shared.
 pub fn access_log_pipe(workdir: &str, name: &str, mesh: &str) -> String {

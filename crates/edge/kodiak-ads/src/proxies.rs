@@ -26,7 +26,7 @@ pub trait Proxies: Send + Sync + 'static {
     /// The same for the stream of load reports of a proxy.
     fn connect_load(&self, hello: LoadHello) -> Answer<'_, Result<LoadSession, Closing>>;
 
-    /// Answers a plain HTTP request: `POST /bootstrap`, `POST /drain`.
+    /// Answers a plain HTTP request: `POST /bootstrap`, `POST /drain`, `POST /plaintext-callers`.
     fn answer(&self, request: http::Request<Bytes>, peer: SocketAddr) -> Answer<'_, Reply>;
 }
 

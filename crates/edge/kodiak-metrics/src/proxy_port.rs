@@ -1,4 +1,4 @@
-//! Requests of the proxy port that are no streams: `/bootstrap` and `/drain`.
+//! Requests of the proxy port that are no streams: `/bootstrap`, `/drain` and `/plaintext-callers`.
 
 use std::time::Duration;
 

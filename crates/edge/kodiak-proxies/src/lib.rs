@@ -9,10 +9,11 @@
 //! - `insights`: the writer of DataplaneInsights.
 //! - `readiness`: the one owner of inbound readiness, which decides from registration, drain and health checks.
 //! - `registrations`: proxies that provided their Dataplane, and when it is deleted after they left (`deregister`).
-//! - `traffic`: which clients call which destinations, from load reports.
+//! - `traffic`: which clients call which destinations, from load reports, and who calls without mTLS.
 //!
 //! Around them: `admission` decides who may connect, `credential` verifies tokens, `recheck` closes streams that would
-//! not be admitted any more, `health` has the streams of health checks and `load` those of load reports, `bootstrap` and `drain` are HTTP requests.
+//! not be admitted any more, `health` has the streams of health checks and `load` those of load reports, `bootstrap`, `drain`
+//! and `plaintext_callers` are HTTP requests.
 //! `stored` is the only place that decodes stored specs; `run` is the one task.
 //!
 //! **Invariant:** a stream has a token that is valid for the stored Dataplane, or it is closed.
@@ -34,6 +35,7 @@ mod health;
 mod insights;
 mod leader;
 mod load;
+mod plaintext_callers;
 mod port;
 mod readiness;
 mod recheck;

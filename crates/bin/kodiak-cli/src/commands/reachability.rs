@@ -1,6 +1,6 @@
 //! `kodiak reachability`: destinations that are trimmed from proxies, or would be.
 
-use kodiak_inspection::calls::{Consumer, Exempt, ModeOrigin};
+use kodiak_inspection::calls::{Consumer, Exempt, ModeOrigin, UsedDestination};
 use kodiak_terminal::{Exit, Table};
 use serde_json::json;
 
@@ -13,6 +13,7 @@ use crate::session::Session;
 Examples:
   kodiak reachability
   kodiak reachability web                       proxies with web in their names
+  kodiak reachability --without everyone        what would be trimmed without the MeshTrafficPermission everyone
   kodiak reachability --shadow-deny             what would be trimmed if AllowWithShadowDeny denied
   kodiak reachability --used                    only proxies that call destinations which are trimmed, or would be
   kodiak reachability -o json | jq '.items[] | select(.used != []) | .dataplane'
@@ -22,7 +23,8 @@ Examples:
   CALLABLE    those that permissions allow it to call
   TRIMMED     those that are removed (mode on), or would be; - when the proxy keeps all of them: permissions are not
               enforced (open), its traffic is not redirected (outbounds), or its Dataplane has a reachable list (list)
-  USED        trimmed destinations that its service has called, with the number of requests
+  USED        trimmed destinations that its service has called, with the number of requests and when the last one was
+              observed: one that is long ago may be from before the caller was changed
 
 Before you set the mode to on, nothing should be in USED: allow these calls, or find out that nobody needs them.")]
 pub struct Args {
@@ -42,6 +44,10 @@ pub struct Args {
     #[arg(long)]
     shadow_deny: bool,
 
+    /// As if this MeshTrafficPermission were deleted
+    #[arg(long, value_name = "NAME")]
+    without: Option<String>,
+
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
@@ -50,7 +56,9 @@ pub struct Args {
 pub async fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     let mesh = session.mesh(args.mesh.as_deref())?;
     let name = args.name.as_deref().map(|name| ("name", name));
-    let query: Vec<_> = name.into_iter().chain(args.shadow_deny.then_some(("shadowDeny", "true"))).collect();
+    let without = args.without.as_deref().map(|name| ("without", name));
+    let shadow_deny = args.shadow_deny.then_some(("shadowDeny", "true"));
+    let query: Vec<_> = name.into_iter().chain(shadow_deny).chain(without).collect();
     let mut consumers: Vec<Consumer> = session.client()?.reachability(&mesh, &query).await?;
     consumers.retain(|consumer| !args.used || !consumer.used.is_empty());
     let document = json!({ "mesh": mesh, "items": consumers });
@@ -105,8 +113,11 @@ fn trimmed(consumer: &Consumer) -> String {
 }
 
 fn used(consumer: &Consumer) -> String {
-    let used: Vec<String> =
-        consumer.used.iter().map(|used| format!("{} ({})", used.destination, used.requests)).collect();
+    let one = |used: &UsedDestination| {
+        let last = used.last_seen.strftime("%Y-%m-%dT%H:%M:%SZ");
+        format!("{} ({}, last {last})", used.destination, used.requests)
+    };
+    let used: Vec<String> = consumer.used.iter().map(one).collect();
     if used.is_empty() { "-".to_owned() } else { used.join(", ") }
 }
 
@@ -114,7 +125,7 @@ fn used(consumer: &Consumer) -> String {
 mod tests {
     use expect_test::expect;
     use jiff::Timestamp;
-    use kodiak_inspection::calls::{Names, UsedDestination};
+    use kodiak_inspection::calls::Names;
 
     use super::*;
 
@@ -143,7 +154,7 @@ mod tests {
         };
         expect![[r#"
             DATAPLANE   SERVICE   MODE            CONFIGURED   CALLABLE   TRIMMED         DESTINATIONS         USED
-            web-1       web       shadow (mesh)   4            1          3               all except backend   db (7)
+            web-1       web       shadow (mesh)   4            1          3               all except backend   db (7, last 1970-01-01T00:00:00Z)
             old-1       old       shadow (mesh)   4            1          - (outbounds)   -                    -
 
             2 proxies in mesh default; 1 has called destinations that are trimmed, or would be"#]]

@@ -13,14 +13,15 @@ const SHORTEST: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Traffic {
-    /// Records which clients call which destinations, for `kodiak permissions`. A proxy reports its traffic when it
-    /// was started with this setting.
+    /// Records which clients call which destinations, and who calls permissive servers without mTLS, for `kodiak
+    /// permissions`. A proxy reports its traffic when it was started with this setting.
     pub observe: bool,
     /// Interval at which proxies report. Each report lists all clusters of the proxy.
     pub report_interval: GoDuration,
     /// Shortest time between two writes of observed traffic to the store.
     pub flush_interval: GoDuration,
-    /// Limit of pairs of client and destination of a mesh; further ones are counted, but not recorded.
+    /// Limit of pairs of client and destination of a mesh, and of callers without mTLS; further ones are counted, but not
+    /// recorded.
     pub max_edges: u32,
 }
 

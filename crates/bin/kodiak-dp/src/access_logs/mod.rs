@@ -1,4 +1,4 @@
-//! Forwards access logs from a named pipe to TCP servers.
+//! Forwards access logs from a named pipe to TCP servers, and counts those that are about callers without mTLS.
 //!
 //! Envoy writes lines of JSON, `{"address": …, "message": …}`, into the pipe. Each address has a bounded buffer and a task of
 //! its own. The pipe is always read, however slow the servers are: Envoy must never wait for them. Lines that do not fit
@@ -21,6 +21,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 use tokio::task::JoinSet;
 
+use crate::plaintext_callers::{self, PlaintextCallers};
 use line::{Line, Splitter};
 use sink::Sink;
 
@@ -34,6 +35,7 @@ const DRAIN_PAUSE: Duration = Duration::from_millis(20);
 pub(crate) struct AccessLogs {
     pipe: pipe::Receiver,
     counts: AccessLogCounts,
+    plaintext_callers: PlaintextCallers,
 }
 
 /// Counters of all addresses, for the status endpoint.
@@ -72,11 +74,15 @@ impl AccessLogs {
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         mkfifoat(CWD, path, Mode::RUSR | Mode::WUSR)?;
         let pipe = pipe::OpenOptions::new().read_write(true).open_receiver(path)?;
-        Ok(Self { pipe, counts: AccessLogCounts::default() })
+        Ok(Self { pipe, counts: AccessLogCounts::default(), plaintext_callers: PlaintextCallers::default() })
     }
 
     pub(crate) fn counts(&self) -> AccessLogCounts {
         self.counts.clone()
+    }
+
+    pub(crate) fn plaintext_callers(&self) -> PlaintextCallers {
+        self.plaintext_callers.clone()
     }
 
     pub(crate) async fn forward(mut self) {
@@ -99,8 +105,13 @@ impl AccessLogs {
     }
 
     fn dispatch(&self, line: Option<Line>, tasks: &mut JoinSet<()>) {
+        let is_caller = |line: &Line| line.address == plaintext_callers::ADDRESS;
+        let counted = line.as_ref().filter(|line| is_caller(line)).map(|line| self.count_caller(&line.message));
+        if counted == Some(true) {
+            return;
+        }
         let mut shared = self.counts.lock();
-        let Some(Line { address, message }) = line else {
+        let Some(Line { address, message }) = line.filter(|line| !is_caller(line)) else {
             shared.invalid += 1;
             return;
         };
@@ -122,6 +133,10 @@ impl AccessLogs {
         };
         drop(shared);
         sink.push(message);
+    }
+
+    fn count_caller(&self, message: &[u8]) -> bool {
+        str::from_utf8(message).is_ok_and(|message| self.plaintext_callers.count(message))
     }
 }
 

@@ -44,6 +44,31 @@ impl Pipe {
     }
 }
 
+#[tokio::test]
+async fn lines_about_callers_without_mtls_are_counted_and_not_forwarded() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kuma-al.sock");
+    let logs = AccessLogs::open(&path).unwrap();
+    let (counts, callers) = (logs.counts(), logs.plaintext_callers());
+    let mut tasks = JoinSet::new();
+    tasks.spawn(logs.forward());
+    let mut file = OpenOptions::new().write(true).open(path).unwrap();
+    for message in ["10.0.0.1 80", "nonsense", "10.0.0.1 80"] {
+        let line = json!({ "address": plaintext_callers::ADDRESS, "message": message }).to_string() + "\n";
+        file.write_all(line.as_bytes()).unwrap();
+    }
+    let (sender, mut reports) = tokio::sync::mpsc::unbounded_channel();
+    tasks.spawn(callers.report(async move |report| {
+        sender.send(report.clone()).unwrap();
+        plaintext_callers::Sent::Answered
+    }));
+    let report = serde_json::to_value(reports.recv().await.unwrap()).unwrap();
+    let caller = json!({ "port": 80, "address": "10.0.0.1", "requests": 2 });
+    assert_eq!(report, json!({ "callers": [caller], "dropped": 0 }));
+    let status = counts.status();
+    assert_eq!((status.backends.len(), status.invalid_lines), (0, 1));
+}
+
 async fn listen(at: &str) -> (TcpListener, SocketAddr) {
     let listener = TcpListener::bind(at).await.unwrap();
     let address = listener.local_addr().unwrap();

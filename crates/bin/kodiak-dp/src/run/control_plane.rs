@@ -1,4 +1,4 @@
-//! Requests to the control plane over HTTPS: `/bootstrap` and `/drain`.
+//! Requests to the control plane over HTTPS: `/bootstrap`, `/drain` and `/plaintext-callers`.
 
 use std::error::Error;
 use std::io;
@@ -18,6 +18,7 @@ use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Options, RunError};
+use crate::plaintext_callers::{Report, Sent};
 
 const REQUEST_TIME: Duration = Duration::from_secs(10);
 /// Timeout of one `/drain` request.
@@ -134,6 +135,24 @@ impl ControlPlane {
             tracing::debug!(%error, "failed to report that this proxy is about to end, retrying");
             sleep(DRAIN_RETRY).await;
         }
+    }
+
+    /// Reports callers of this proxy without mTLS. Repeating it is up to the caller.
+    pub(super) async fn report_plaintext_callers(&self, mesh: &str, name: &str, report: &Report) -> Sent {
+        let mut body = json!(report);
+        body["mesh"] = mesh.into();
+        body["name"] = name.into();
+        let answer = self.post("/plaintext-callers", Bytes::from(body.to_string()), self.token.clone()).await;
+        let error = match answer {
+            Ok((status, _)) if status.is_success() => return Sent::Answered,
+            // It does not observe traffic any more, or never did.
+            Ok((StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED, _)) => return Sent::Answered,
+            Ok((status, _)) => format!("it answered {status}"),
+            Err(RequestError::Untrusted(error)) => error.to_string(),
+            Err(RequestError::Passing(error)) => error,
+        };
+        tracing::debug!(%error, "failed to report callers without mTLS, retrying");
+        Sent::Failed
     }
 
     async fn post(

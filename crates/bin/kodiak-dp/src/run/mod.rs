@@ -56,7 +56,7 @@ pub struct Runner {
     failed: Arc<Notify>,
     envoy: Envoy,
     work_dir: WorkDir,
-    control_plane: ControlPlane,
+    control_plane: Arc<ControlPlane>,
     readiness: Arc<Readiness>,
     readiness_address: SocketAddr,
     dns_address: Option<SocketAddr>,
@@ -67,7 +67,7 @@ impl Runner {
     /// Returns when Envoy is started, and waits for the control plane as long as it takes. Readiness shows whether Envoy
     /// accepts its configuration.
     pub async fn start(options: Options) -> Result<Self, RunError> {
-        let control_plane = ControlPlane::new(&options)?;
+        let control_plane = Arc::new(ControlPlane::new(&options)?);
         let program = options.envoy.clone();
         let version = tokio::task::spawn_blocking(move || Version::of_usable(&program)).await;
         let version = version.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
@@ -97,6 +97,7 @@ impl Runner {
         let mut tasks = JoinSet::new();
         let failed = Arc::new(Notify::new());
         tasks.spawn(watched(Arc::clone(&failed), readiness::serve(listener, Arc::clone(&readiness))));
+        tasks.spawn(watched(Arc::clone(&failed), report(&access_logs, &control_plane, &options)));
         tasks.spawn(watched(Arc::clone(&failed), access_logs.forward()));
         tasks.spawn(watched(Arc::clone(&failed), metrics.serve()));
         if let Some(dns) = dns {
@@ -178,6 +179,17 @@ impl Runner {
         tracing::info!(%status, work_dir = %self.work_dir.for_sockets().display(), "proxy stopped");
         status
     }
+}
+
+/// Reports callers without mTLS that access logs are about.
+fn report(
+    access_logs: &AccessLogs,
+    control_plane: &Arc<ControlPlane>,
+    options: &Options,
+) -> impl Future<Output = ()> + use<> {
+    let (callers, control_plane, proxy) =
+        (access_logs.plaintext_callers(), Arc::clone(control_plane), options.proxy.clone());
+    callers.report(async move |report| control_plane.report_plaintext_callers(&proxy.mesh, &proxy.name, report).await)
 }
 
 /// Runs a task that should not end; notifies when it does, also by a panic.

@@ -63,8 +63,12 @@ pub(super) fn request(options: &Options, found: &Found) -> Value {
 }
 
 fn features(options: &Options) -> Vec<&'static str> {
-    let mut features =
-        vec!["feature-reuse-port", "feature-strict-inbound-ports", "feature-tcp-accesslog-via-named-pipe"];
+    let mut features = vec![
+        "feature-reuse-port",
+        "feature-strict-inbound-ports",
+        "feature-tcp-accesslog-via-named-pipe",
+        "feature-plaintext-callers",
+    ];
     if options.discovery == Discovery::Delta {
         features.push("feature-delta-grpc");
     }
@@ -124,6 +128,7 @@ mod tests {
                 "feature-reuse-port",
                 "feature-strict-inbound-ports",
                 "feature-tcp-accesslog-via-named-pipe",
+                "feature-plaintext-callers",
                 "feature-delta-grpc"
             ])
         );

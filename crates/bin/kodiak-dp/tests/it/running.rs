@@ -25,7 +25,7 @@ impl Running {
         let log = File::create(folder.path().join("log")).unwrap();
         let mut command = Command::new(envoy);
         command.arg("-c").arg(crate::write(bootstrap, folder.path()));
-        command.args(["--use-dynamic-base-id", "--concurrency", "1"]);
+        command.args(["--use-dynamic-base-id", "--concurrency", "1", "--file-flush-interval-msec", "100"]);
         command.arg("--base-id-path").arg(folder.path().join("base-id"));
         command.arg("--admin-address-path").arg(folder.path().join("admin"));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);

@@ -239,6 +239,12 @@ fn permissions_are_checked_before_they_are_applied() {
         Traffic was observed from 1970-01-01T00:00:00Z to 1970-01-01T01:00:00Z
     "#]]
     .assert_eq(&found.out);
+    // Old traffic can be left out.
+    check(&["-f", "new.yaml", "--since", "24h"]).is(0);
+    // A deletion is a change, too.
+    let found = check(&["--delete", "meshtrafficpermission/to-db", "-o", "json"]).is(4);
+    assert!(found.out.contains("\"client\": \"backend\""), "{}", found.out);
+    check(&["--delete", "to-db"]).is(2);
     // The current permissions deny calls that web makes.
     let found = check(&["-o", "json"]).is(4);
     let found: Value = serde_json::from_str(&found.out).unwrap();
@@ -274,12 +280,16 @@ fn reachability_reports_what_would_be_trimmed() {
     assert_eq!(one["items"].as_array().unwrap().len(), 1);
     assert_eq!(one["items"][0]["trimmedDestinations"], json!({ "kind": "allExcept", "names": ["backend"] }));
     assert_eq!(bed.run(&["reachability", "--used"]).is(0).out, "No proxies in mesh default\n");
+    let without = bed.run(&["reachability", "backend", "--without", "to-db", "-o", "json"]).is(0);
+    let without: Value = serde_json::from_str(&without.out).unwrap();
+    assert_eq!((&without["items"][0]["callable"], &without["items"][0]["trimmed"]), (&json!(0), &json!(3)));
+    assert!(bed.run(&["reachability", "--without", "nothing"]).is(1).err.contains("no MeshTrafficPermission"));
     let calls =
         json!({ "observed": [[0, 3600]], "destinations": { "db": [7, 0, 0, 60, 120], "backend": [1, 0, 0, 60, 60] } });
     observe(&bed, &json!({ "web": calls }));
     expect![[r#"
         DATAPLANE   SERVICE   MODE            CONFIGURED   CALLABLE   TRIMMED   DESTINATIONS         USED
-        web-1       web       shadow (mesh)   3            1          2         all except backend   db (7)
+        web-1       web       shadow (mesh)   3            1          2         all except backend   db (7, last 1970-01-01T00:02:00Z)
 
         1 proxy in mesh default; 1 has called destinations that are trimmed, or would be
     "#]]

@@ -9,7 +9,10 @@ use std::time::{Duration, Instant};
 use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Bytes;
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
-use kodiak_testkit::envoy::envoy;
+use kodiak_testkit::{
+    envoy::envoy,
+    skip::{Need, skip},
+};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -307,9 +310,37 @@ fn tracing_scenario_shows_one_trace_over_several_services() {
 }
 
 #[test]
+fn trimming_scenario_goes_through_the_guide_without_a_failed_request() {
+    let Some(mut demo) = demo(&["--scenario", "trimming", "--step", "5s", "--for", "75s"]) else { return };
+    let (code, out, err) = demo.end();
+    if code == Some(2) {
+        return skip(Need::Root, &err);
+    }
+    assert_eq!(code, Some(0), "{out}{err}");
+    let events: Vec<Value> = out.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let steps: Vec<&Value> = events.iter().filter(|event| event["event"] == "step").collect();
+    assert_eq!(steps.len(), 6, "{out}");
+    for step in &steps {
+        let output = step["output"].as_str().unwrap();
+        assert!(!step["commands"].as_str().unwrap().is_empty() && !output.contains("deprecated"), "{step:#}");
+    }
+    assert!(steps[4]["output"].as_str().unwrap().contains("REMOVED CLUSTERS"), "{:#}", steps[4]);
+    let end = events.last().unwrap();
+    assert_eq!((&end["event"], &end["failed"]), (&"end".into(), &0.into()), "{end:#}");
+    let clusters = |event: &Value, name: &str| {
+        let envoys = event["envoys"].as_array().unwrap();
+        envoys.iter().find(|envoy| envoy["name"] == name).unwrap()["clusters"].as_u64().unwrap()
+    };
+    let first = events.iter().find(|event| event["event"] == "second").unwrap();
+    // Four destinations less: it calls api alone.
+    assert_eq!(clusters(first, "web-1") - clusters(end, "web-1"), 4, "{end:#}");
+    demo.leaves_nothing();
+}
+
+#[test]
 fn scenarios_are_listed() {
     let ran = super::Kodiak::new().run(&["demo", "--list"]);
-    let names = ["rate-limit", "faults", "health", "canary", "tracing"];
+    let names = ["rate-limit", "faults", "health", "canary", "tracing", "trimming"];
     assert!(names.iter().all(|name| ran.out.contains(name)), "{}", ran.out);
     let wrong = super::Kodiak::new().run(&["demo", "--scenario", "nothing"]);
     assert!(wrong.err.contains("rate-limit"), "{}", wrong.err);

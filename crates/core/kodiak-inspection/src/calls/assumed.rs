@@ -59,6 +59,15 @@ pub fn with_shadow_denials(world: &World, mesh: &str) -> World {
     denying
 }
 
+/// The same mesh without this MeshTrafficPermission. `None` if it does not exist.
+pub fn without_permission(world: &World, mesh: &str, name: &str) -> Option<World> {
+    let key = ResourceKey::in_mesh(mesh_traffic_permission::KIND.name, mesh, name);
+    world.get(&key)?;
+    let mut without = world.clone();
+    without.delete(&key);
+    Some(without)
+}
+
 /// Replaces the spec of a resource.
 fn put(world: &mut World, own: &Resource, spec: &str) {
     world.put(Stored {

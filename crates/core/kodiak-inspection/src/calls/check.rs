@@ -9,7 +9,7 @@ use kodiak_traffic::{ObservedEdge, ObservedTraffic};
 use kodiak_world::World;
 use serde::{Deserialize, Serialize};
 
-use super::{Calls, LostCall, LostCalls, LostReason, target_name};
+use super::{Calls, LostCall, LostCalls, LostReason, RefusedCaller, target_name};
 
 /// Result of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +27,9 @@ pub struct PermissionCheck {
     pub lost: Vec<LostCall>,
     /// Observed calls that are denied, the most frequent first.
     pub observed: Vec<DeniedTraffic>,
+    /// Callers without mTLS that the change refuses. Permissions do not apply to them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub plaintext: Vec<RefusedCaller>,
 }
 
 /// Observed calls of a service to a destination.
@@ -66,12 +69,12 @@ impl PermissionCheck {
         observed.sort_by(|a, b| b.requests.cmp(&a.requests).then_with(|| a.client.cmp(&b.client)));
         let (since, until) = traffic.window.unzip();
         let enforced = Purpose::Calls.is_decided_by_permissions(&rollout(world, &after.mesh));
-        Ok(Self { mesh: after.mesh.clone(), enforced, since, until, lost, observed })
+        Ok(Self { mesh: after.mesh.clone(), enforced, since, until, lost, observed, plaintext: Vec::new() })
     }
 
-    /// Whether a service that was observed loses access to a destination that it called.
+    /// Whether a service, or a caller without mTLS, that was observed loses access to a destination that it called.
     pub fn loses_traffic(&self) -> bool {
-        self.observed.iter().any(|denied| denied.lost)
+        self.observed.iter().any(|denied| denied.lost) || !self.plaintext.is_empty()
     }
 }
 

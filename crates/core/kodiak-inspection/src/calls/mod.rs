@@ -18,6 +18,7 @@ mod consumers;
 mod graph;
 mod lost;
 mod names;
+mod plaintext;
 mod routes;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -33,13 +34,14 @@ use kodiak_services::reachable::has_legacy_destinations;
 use kodiak_world::World;
 
 use self::unsecured::UnsecuredCalls;
-pub use assumed::{with_shadow_denials, with_strict_mtls};
+pub use assumed::{with_shadow_denials, with_strict_mtls, without_permission};
 pub use check::{DeniedTraffic, PermissionCheck};
 pub use clients::{Clients, group};
 pub use consumers::{Consumer, Consumers, ModeOrigin, UsedDestination};
 pub use graph::{CallGraph, Edge, EdgeReason, UnknownName};
 pub use lost::{LostCall, LostCalls, LostReason};
 pub use names::Names;
+pub use plaintext::{RefusedCaller, refused_callers};
 pub use routes::{Backend, ClientRoutes, Routes};
 pub use trimming::{ClientTrimming, Exempt, Trimming};
 

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use kodiak_model::policy::Conf;
+use kodiak_policies::{Entry, Source};
 use serde_json::{Value, json};
 
 use super::*;
@@ -20,6 +22,7 @@ fn inbound(protocol: Protocol, accept: InboundTls) -> Inbound {
         protocol,
         tags: tags(&[("kuma.io/service", "backend")]),
         accept,
+        plaintext_callers: None,
         tls: TlsSource::ControlPlane,
         tls_parameters: TlsParameters::default(),
         entries: Arc::default(),
@@ -162,4 +165,41 @@ fn application_cluster_uses_its_protocol_and_bypasses_redirection() {
         assert_eq!(at(&cluster, "/upstreamBindConfig/sourceAddress/address"), source, "{workload}");
         assert!(cluster.typed_extension_protocol_options.is_empty());
     }
+}
+
+#[test]
+fn callers_without_mtls_are_logged_when_they_start() {
+    for (protocol, start) in [(Protocol::Http, "DownstreamStart"), (Protocol::Tcp, "TcpConnectionStart")] {
+        let inbound = Inbound { plaintext_callers: Some("./pipe".into()), ..inbound(protocol, InboundTls::Permissive) };
+        let listener = listener(&inbound);
+        let logs = |chain: usize| {
+            let filters = at(&listener, &format!("/filterChains/{chain}/filters"));
+            filters.as_array().unwrap().last().unwrap()["typedConfig"]["accessLog"].clone()
+        };
+        for chain in [0, 1] {
+            let logs = logs(chain);
+            let [log] = &logs.as_array().unwrap()[..] else { panic!("{logs}") };
+            assert_eq!(log["filter"]["logTypeFilter"]["types"], json!([start]));
+            let fields = &log["typedConfig"]["logFormat"]["jsonFormat"];
+            assert_eq!(fields["message"], "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT% 80");
+            assert_eq!(fields["address"], names::PLAINTEXT_CALLERS);
+        }
+        assert_eq!(logs(2), Value::Null, "callers with mTLS");
+    }
+}
+
+#[test]
+fn logs_of_policies_do_not_change_while_callers_without_mtls_are_logged() {
+    let backends = json!([{ "type": "File", "file": { "path": "/dev/stdout" } }]);
+    let log = Entry {
+        policy: "log".into(),
+        source: Source::Matches(Vec::new()),
+        conf: Conf::new(json!({ "backends": backends })),
+    };
+    let entries = Arc::new([("MeshAccessLog", vec![log])].into());
+    let pipe = Some("./pipe".into());
+    let inbound = Inbound { plaintext_callers: pipe, entries, ..inbound(Protocol::Http, InboundTls::Permissive) };
+    let logs = at(&listener(&inbound), "/filterChains/0/filters/0/typedConfig/accessLog");
+    assert_eq!(logs[0]["filter"]["logTypeFilter"], json!({ "types": ["DownstreamStart"], "exclude": true }));
+    assert_eq!(logs.as_array().unwrap().len(), 2);
 }

@@ -49,6 +49,8 @@ pub struct Inbound {
     pub protocol: Protocol,
     pub tags: Tags,
     pub accept: InboundTls,
+    /// Pipe for lines about callers without mTLS, if they are observed and others have it.
+    pub plaintext_callers: Option<Arc<str>>,
     pub tls: TlsSource,
     pub tls_parameters: TlsParameters,
     pub entries: Arc<ByKind<Vec<Entry>>>,

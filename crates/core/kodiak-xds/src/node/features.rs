@@ -14,6 +14,8 @@ pub const TRANSPARENT_PROXY_IN_METADATA: &str = "feature-transparent-proxy-in-da
 pub const BIND_OUTBOUNDS: &str = "feature-bind-outbounds";
 /// It receives access logs through a named pipe.
 pub const ACCESS_LOG_PIPE: &str = "feature-tcp-accesslog-via-named-pipe";
+/// It counts callers without mTLS, from lines in that pipe, and reports them.
+pub const PLAINTEXT_CALLERS: &str = "feature-plaintext-callers";
 /// It receives telemetry for OpenTelemetry backends.
 pub const OPEN_TELEMETRY: &str = "feature-otel-via-kuma-dp";
 /// Resources are named by KRIs.

@@ -186,6 +186,11 @@ impl NodeMetadata {
         Some(names::access_log_pipe(workdir, name, mesh))
     }
 
+    /// Pipe from which the sidecar process of a proxy counts callers without mTLS. `None` if it does not.
+    pub fn plaintext_callers_pipe(&self, name: &str, mesh: &str) -> Option<String> {
+        self.access_log_pipe(name, mesh).filter(|_| self.has(features::PLAINTEXT_CALLERS))
+    }
+
     /// `None` when DNS is not redirected to the proxy.
     pub fn dns_server(&self, dataplane: Option<&TransparentProxying>) -> Option<DnsServer> {
         self.redirection(dataplane)?;

@@ -10,7 +10,7 @@ pub(super) fn about_traffic() -> Vec<Route> {
         Method::GET,
         "/meshes/{mesh}/_traffic",
         Need::ReadAny,
-        "Observed traffic: which clients called which destinations, how often, when first and last, and the time of observation.",
+        "Observed traffic: which clients called which destinations, and which addresses called servers without mTLS, how often, when first and last, and the time of observation.",
         Content::Object,
         Run::computed(inspect::traffic),
     )]

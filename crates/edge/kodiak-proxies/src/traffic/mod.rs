@@ -1,4 +1,5 @@
-//! The traffic recorder: which clients call which destinations, from the load reports of proxies that are connected here.
+//! The traffic recorder: which clients call which destinations, from the load reports of proxies that are connected here,
+//! and who calls servers without mTLS, from reports of their sidecar processes.
 //!
 //! - `names` finds the destinations of clusters.
 //! - `shard` has the traffic of some clients, and what of it is stored.
@@ -23,7 +24,9 @@ use jiff::Timestamp;
 use kodiak_envoy::envoy::config::endpoint::v3::ClusterStats;
 use kodiak_model::ProxyKey;
 use kodiak_store::Store;
-use kodiak_traffic::{ClientId, ClientTraffic, ClusterLoad, EdgeTraffic, Recorded, covered_seconds};
+use kodiak_traffic::{
+    ClientId, ClientTraffic, ClusterLoad, EdgeTraffic, PlaintextReport, Recorded, ServerCallers, covered_seconds,
+};
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
@@ -72,9 +75,26 @@ impl TrafficRecorder {
                 traffic.destinations.entry(destination.clone()).and_modify(|known| known.merge(edge)).or_insert(edge);
             }
         }
-        let observed = Recorded { clients: [(client.clone(), traffic)].into(), dropped: 0 };
-        let limit = settings.max_edges.div_ceil(SHARDS);
-        self.shards().entry((key.mesh.clone(), shard::of(&client))).or_default().observe(&observed, limit);
+        let observed = Recorded { clients: [(client.clone(), traffic)].into(), ..Recorded::default() };
+        self.observe(key, &client, &observed, settings.max_edges);
+    }
+
+    /// Callers of the inbounds of a proxy, without mTLS.
+    pub(crate) fn plaintext_callers(&self, key: &ProxyKey, report: &PlaintextReport, now: Timestamp) {
+        let Some(settings) = self.settings.traffic else { return };
+        let snapshot = self.store.snapshot();
+        let Some(server) = snapshot.world().proxy(key).and_then(|proxy| ClientId::of(proxy)) else { return };
+        let callers = ServerCallers::reported(report, now.as_second());
+        if callers.is_empty() {
+            return;
+        }
+        let observed = Recorded { plaintext: [(server.clone(), callers)].into(), ..Recorded::default() };
+        self.observe(key, &server, &observed, settings.max_edges);
+    }
+
+    fn observe(&self, key: &ProxyKey, group: &ClientId, observed: &Recorded, max_edges: usize) {
+        let limit = max_edges.div_ceil(SHARDS);
+        self.shards().entry((key.mesh.clone(), shard::of(group))).or_default().observe(observed, limit);
     }
 
     /// Edges that this control plane has recorded, and observations that it dropped.
@@ -83,7 +103,7 @@ impl TrafficRecorder {
         let shards = self.shards();
         let totals = shards.values().map(Shard::total);
         let (edges, dropped) =
-            totals.fold((0, 0), |(edges, dropped), total| (edges + total.edges(), dropped + total.dropped));
+            totals.fold((0, 0), |(edges, dropped), total| (edges + total.edges(), dropped + total.all_dropped()));
         observer.traffic_recorded(edges, dropped);
     }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use http::StatusCode;
 use kodiak_ads::{Closing, Hello, LoadHello, LoadSession, Proxies as _};
 use kodiak_envoy::envoy::config::endpoint::v3::{ClusterStats, UpstreamLocalityStats};
 use kodiak_envoy::google;
@@ -176,4 +177,32 @@ async fn stream_is_refused_when_observation_is_off() {
     bed.put(dataplane("web-1")).await;
     let admitted = bed.registry.connect_load(asking(bed.hello("web-1"))).await;
     assert_eq!(admitted.err().map(|closing| closing.code), Some(Closing::UNIMPLEMENTED));
+}
+
+#[tokio::test(start_paused = true)]
+async fn callers_without_mtls_are_recorded_by_server_and_stored() {
+    let bed = observing().await;
+    let token = bed.token(&DataplaneClaims::default());
+    let report = async |requests: u64, more: u64| {
+        let caller = json!({ "port": 80, "address": "192.0.2.1", "requests": requests });
+        let body = json!({ "mesh": "default", "name": "backend-1", "callers": [caller], "dropped": more });
+        bed.post("/plaintext-callers", &[("authorization", &token)], &body.to_string()).await.0
+    };
+    assert_eq!((report(2, 0).await, report(3, 1).await), (StatusCode::OK, StatusCode::OK));
+    let callers = |registry: &Registry| {
+        let recorded = registry.observed_traffic("default");
+        let callers = &recorded.plaintext[&"backend".into()];
+        (callers.callers[&(80, "192.0.2.1".parse().unwrap())].requests, callers.dropped)
+    };
+    assert_eq!(callers(&bed.registry), (5, 1));
+    bed.pass(Duration::from_secs(31)).await;
+    assert_eq!(callers(&bed.another("cp-2")), (5, 1), "another control plane reads it");
+
+    let body = json!({ "mesh": "default", "name": "backend-1", "callers": [{ "port": 0 }] }).to_string();
+    assert_eq!(bed.post("/plaintext-callers", &[("authorization", &token)], &body).await.0, StatusCode::BAD_REQUEST);
+    let unobserving = Bed::start().await;
+    unobserving.put(dataplane("backend-1")).await;
+    let token = unobserving.token(&DataplaneClaims::default());
+    let answer = unobserving.post("/plaintext-callers", &[("authorization", &token)], &body).await;
+    assert_eq!(answer.0, StatusCode::NOT_FOUND, "the control plane does not observe traffic");
 }

@@ -95,12 +95,14 @@ async fn streams_verify_the_token_before_they_read_metadata() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn drain_verifies_the_token_before_it_looks_for_the_dataplane() {
+async fn requests_verify_the_token_before_they_look_for_the_dataplane() {
     let bed = Bed::start().await;
     bed.put(dataplane("web-1")).await;
     for name in ["web-1", "unknown"] {
-        let body = json!({ "mesh": "default", "name": name }).to_string();
-        let answer = bed.post("/drain", &[("authorization", "nonsense")], &body).await;
-        assert_eq!(answer, (StatusCode::UNAUTHORIZED, NOT_A_TOKEN.to_owned()));
+        let body = json!({ "mesh": "default", "name": name, "callers": 7 }).to_string();
+        for path in ["/drain", "/plaintext-callers"] {
+            let answer = bed.post(path, &[("authorization", "nonsense")], &body).await;
+            assert_eq!(answer, (StatusCode::UNAUTHORIZED, NOT_A_TOKEN.to_owned()), "{path}");
+        }
     }
 }

@@ -66,6 +66,9 @@ async fn wrong_tokens(bed: &Bed) -> Vec<(&'static str, Option<String>)> {
 async fn send_all(bed: &Bed, token: Option<&str>, resource: Option<&Value>) -> Vec<(&'static str, bool)> {
     let authorization: Vec<(&str, &str)> = token.map(|token| ("authorization", token)).into_iter().collect();
     let drained = bed.post("/drain", &authorization, PAYMENTS).await.0;
+    let caller = json!({ "port": 80, "address": "192.0.2.1", "requests": 1 });
+    let callers = json!({ "mesh": "default", "name": "payments-1", "callers": [caller] }).to_string();
+    let reported = bed.post("/plaintext-callers", &authorization, &callers).await.0;
     let mut request = json!({ "mesh": "default", "name": "payments-1", "dataplaneToken": token });
     if let Some(resource) = resource {
         request["dataplaneResource"] = json!(resource.to_string());
@@ -77,6 +80,7 @@ async fn send_all(bed: &Bed, token: Option<&str>, resource: Option<&Value>) -> V
     let load = LoadHello { node, credential, peer };
     vec![
         ("/drain", drained == StatusCode::OK),
+        ("/plaintext-callers", reported == StatusCode::OK),
         ("/bootstrap", started == StatusCode::OK),
         ("ADS", bed.registry.connect(hello).await.is_ok()),
         ("HDS", bed.registry.connect_health(health).await.is_ok()),

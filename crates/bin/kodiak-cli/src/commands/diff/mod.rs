@@ -24,7 +24,7 @@ use crate::session::Session;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  kodiak diff -f timeout.yaml                      list the proxies whose configuration would change
+  kodiak diff -f timeout.yaml                      list the proxies whose configuration would change, and their clusters
   kodiak diff -R -f mesh/ --full                   and each changed resource
   kodiak diff --delete meshtimeout/slow -m demo
   kodiak diff -f new.yaml -o json | jq '.[].proxies[].name'
@@ -157,7 +157,7 @@ fn finish(
 }
 
 /// `meshtimeout/slow`, in any spelling of the kind.
-fn deleted(written: &[String]) -> anyhow::Result<Vec<(&'static Kind, &str)>> {
+pub(crate) fn deleted(written: &[String]) -> anyhow::Result<Vec<(&'static Kind, &str)>> {
     let read = |text: &'_ str| -> anyhow::Result<(&'static Kind, usize)> {
         let at = text.find('/').filter(|at| at + 1 < text.len());
         let wrong = || usage(format!("write --delete KIND/NAME, for example meshtimeout/slow, not {text:?}"));

@@ -8,6 +8,10 @@ use kodiak_terminal::{Table, printable};
 
 use super::response::{DiffResponse, EnvoyResourceDiff, FaultyProxy, ProxyDiff, WriteEffect};
 
+/// Proxies whose clusters are listed without --full, and names in each list.
+const MOST_PROXIES: usize = 50;
+const MOST_NAMES: usize = 8;
+
 /// Without a newline at its end.
 pub(super) fn text(mesh: &str, answer: &DiffResponse, full: bool) -> String {
     let mut text = String::new();
@@ -18,6 +22,9 @@ pub(super) fn text(mesh: &str, answer: &DiffResponse, full: bool) -> String {
     }
     if !answer.proxies.is_empty() {
         let _ = writeln!(text, "\n{}", table(&answer.proxies));
+        if let Some(clusters) = clusters(&answer.proxies) {
+            let _ = writeln!(text, "\n{clusters}");
+        }
     }
     if full {
         answer.proxies.iter().for_each(|proxy| text.push_str(&in_full(proxy)));
@@ -46,6 +53,36 @@ fn table(proxies: &[ProxyDiff]) -> String {
         table.row([proxy.name.clone()].into_iter().chain(counts).chain([proxy.bytes.to_string()]));
     }
     table.show()
+}
+
+/// Names of clusters that proxies gain or lose, as far as they are few.
+fn clusters(proxies: &[ProxyDiff]) -> Option<String> {
+    let of = |resources: &[EnvoyResourceDiff]| {
+        let clusters = resources.iter().filter(|resource| resource.type_url.ends_with(".Cluster"));
+        clusters.map(|cluster| cluster.name.clone()).collect::<Vec<_>>()
+    };
+    let changed: Vec<_> = proxies
+        .iter()
+        .map(|proxy| (&proxy.name, of(&proxy.added), of(&proxy.removed)))
+        .filter(|(_, added, removed)| !added.is_empty() || !removed.is_empty())
+        .collect();
+    let mut table = Table::new(["PROXY", "ADDED CLUSTERS", "REMOVED CLUSTERS"]);
+    for (name, added, removed) in changed.iter().take(MOST_PROXIES) {
+        table.row([(*name).clone(), listed(added), listed(removed)]);
+    }
+    let more = changed.len().saturating_sub(MOST_PROXIES);
+    let note = if more > 0 { format!("\n... and {}; --full shows all", self::proxies(more)) } else { String::new() };
+    (!changed.is_empty()).then(|| table.show() + &note)
+}
+
+/// `a, b and 3 more`
+fn listed(names: &[String]) -> String {
+    let shown = names.iter().take(MOST_NAMES).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(MOST_NAMES) {
+        0 if names.is_empty() => "-".to_owned(),
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
 }
 
 /// Every added, removed or changed Envoy resource.
@@ -191,6 +228,35 @@ mod tests {
     fn shows_one_line_if_nothing_changes() {
         let nothing = json!({ "changes": [], "proxies": [], "unchanged": 1, "bytes": 0, "faults": [] });
         assert_eq!(shown(&nothing, true), "none of 1 proxy would change");
+    }
+
+    #[test]
+    fn lists_some_of_the_clusters_that_proxies_gain_or_lose() {
+        let cluster = |n: usize| {
+            let type_url = "type.googleapis.com/envoy.config.cluster.v3.Cluster";
+            json!({ "type": type_url, "name": format!("svc-{n}"), "bytes": 1 })
+        };
+        let proxy = |name: &str, removed: usize| {
+            let removed: Vec<_> = (0..removed).map(cluster).collect();
+            json!({ "name": name, "bytes": 1, "counts": {}, "removed": removed })
+        };
+        let answer = |proxies: Vec<Value>| json!({ "changes": [], "proxies": proxies, "unchanged": 0, "bytes": 1, "faults": [] });
+        let text = shown(&answer(vec![proxy("a", 2), proxy("b", 10), proxy("c", 0)]), false);
+        expect![[r#"
+
+            PROXY   ADDED   REMOVED   CHANGED   BYTES
+            a       0       0         0         1
+            b       0       0         0         1
+            c       0       0         0         1
+
+            PROXY   ADDED CLUSTERS   REMOVED CLUSTERS
+            a       -                svc-0, svc-1
+            b       -                svc-0, svc-1, svc-2, svc-3, svc-4, svc-5, svc-6, svc-7 and 2 more
+
+            3 of 3 proxies would change, 1 bytes would be sent"#]]
+        .assert_eq(&text);
+        let many = (0..60).map(|n| proxy(&format!("p-{n}"), 1)).collect();
+        assert!(shown(&answer(many), false).contains("\n... and 10 proxies; --full shows all\n"));
     }
 
     #[test]

@@ -22,7 +22,10 @@ Examples:
   kodiak inspect dataplane web-1 --type references          resolved reachableServices, reachableBackends and outbounds
   kodiak inspect dataplane web-1 --type config --shadow --include diff
                                                             changes that shadow policies would make
-  kodiak inspect dataplane web-1 --type stats | grep rbac")]
+  kodiak inspect dataplane web-1 --type stats | grep rbac   requests that permissions allowed and denied
+
+Envoy applies permissions to new connections: counters such as rbac.shadow_denied show nothing for callers that keep
+connections from before a change.")]
 pub(crate) struct Args {
     /// Name of the Dataplane
     #[arg(value_parser = NonEmptyStringValueParser::new())]

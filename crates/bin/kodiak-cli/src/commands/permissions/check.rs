@@ -2,11 +2,12 @@
 
 use jiff::Timestamp;
 use kodiak_inspection::calls::{DeniedTraffic, LostReason, PermissionCheck};
-use kodiak_model::Place;
+use kodiak_model::{GoDuration, Place};
 use kodiak_terminal::{Exit, Table, usage};
 use serde_json::{Value, json};
 
-use crate::commands::graph;
+use super::plaintext;
+use crate::commands::{diff, graph};
 use crate::documents::{Checkup, FileArgs, FileResource, Names, check};
 use crate::report::{self, Output, count};
 use crate::session::Session;
@@ -17,13 +18,14 @@ Examples:
   kodiak permissions check                           observed calls that the current permissions deny
   kodiak permissions check --enforced                ... that they would deny with strict mutual TLS
   kodiak permissions check -f permissions.yaml       callers that would lose access if the files were applied
+  kodiak permissions check --delete meshtrafficpermission/everyone     ... if the permission were deleted
   kodiak permissions check -f new/ --strict          for a pipeline that allows no loss at all
   kodiak permissions check --shadow-deny             callers that would lose access if AllowWithShadowDeny denied
   kodiak permissions check --shadow                  callers that would lose access by policies with kuma.io/effect: shadow
 
 Callers are grouped by service, and rules for many callers or destinations are one line. The files are applied on top of
 the stored mesh; nothing is stored. Traffic counts as far as the control plane has observed it: `kodiak permissions
-observed` shows it with its window.
+observed` shows it with its window. Callers without mTLS are listed by address if the change makes an inbound strict.
 
 Exit codes: 0 no observed caller loses access, 4 one does; with --strict, 4 if any caller loses access, observed or not.
 Others as for all commands.")]
@@ -48,6 +50,14 @@ pub(crate) struct Args {
     #[arg(long)]
     shadow: bool,
 
+    /// Resource to delete. May be repeated
+    #[arg(long, value_name = "KIND/NAME")]
+    delete: Vec<String>,
+
+    /// Leave out traffic that was last seen before this time, such as 24h
+    #[arg(long, value_name = "DURATION", value_parser = kodiak_terminal::duration)]
+    since: Option<GoDuration>,
+
     /// Exit with 4 if any caller loses access, observed or not
     #[arg(long)]
     strict: bool,
@@ -62,9 +72,16 @@ pub(super) async fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> 
     let Some(resources) = read(args, &mesh, session)? else { return Ok(Exit::Refused) };
     let query = [("enforced", args.enforced), ("shadow", args.shadow), ("shadowDeny", args.shadow_deny)]
         .map(|(name, is)| (name, if is { "true" } else { "false" }));
-    let change = json!({ "resources": resources });
-    let found: PermissionCheck = session.client()?.check_permissions(&mesh, &change, &query).await?;
-    let is_change = !resources.is_empty() || args.enforced || args.shadow || args.shadow_deny;
+    let deleted = diff::deleted(&args.delete)?;
+    let deletions: Vec<Value> = deleted.iter().map(|(kind, name)| json!({ "type": kind.name, "name": name })).collect();
+    let change = json!({ "resources": resources, "deleted": deletions });
+    let mut found: PermissionCheck = session.client()?.check_permissions(&mesh, &change, &query).await?;
+    if let Some(since) = args.since {
+        let start = Timestamp::now().checked_sub(since.to_std().unwrap_or_default())?;
+        found.observed.retain(|denied| denied.last_seen >= start);
+        found.plaintext.retain(|caller| caller.last_seen >= start);
+    }
+    let is_change = !resources.is_empty() || !deleted.is_empty() || args.enforced || args.shadow || args.shadow_deny;
     session.terminal.data(&args.output.show(&found, || text(&found, is_change))?)?;
     let fails = found.loses_traffic() || (args.strict && !found.lost.is_empty());
     Ok(if fails { Exit::Negative } else { Exit::Fine })
@@ -114,6 +131,9 @@ fn text(found: &PermissionCheck, is_change: bool) -> String {
         }
         parts.push(table.show());
     }
+    if !found.plaintext.is_empty() {
+        parts.push(plaintext::refused(&found.plaintext));
+    }
     parts.push(summary(found, is_change));
     parts.join("\n\n")
 }
@@ -147,7 +167,8 @@ fn summary(found: &PermissionCheck, is_change: bool) -> String {
         ));
     }
     lines.push(match (denied, found.lost.is_empty(), is_change) {
-        (0, true, true) => format!("No caller in mesh {mesh} loses access"),
+        (0, true, true) if found.plaintext.is_empty() => format!("No caller in mesh {mesh} loses access"),
+        (0, true, true) => format!("No caller with a certificate in mesh {mesh} loses access"),
         (0, false, _) => format!("Callers in mesh {mesh} lose access, but none of them was observed to call"),
         (0, true, false) => format!("No observed call in mesh {mesh} is denied"),
         (denied, _, true) => {
@@ -157,6 +178,9 @@ fn summary(found: &PermissionCheck, is_change: bool) -> String {
             format!("{} in mesh {mesh} denied", count(denied, "observed caller is", "observed callers are"))
         }
     });
+    if !found.plaintext.is_empty() {
+        lines.push(plaintext::summary(&found.plaintext));
+    }
     lines.push(match (found.since, found.until) {
         (Some(since), Some(until)) => format!("Traffic was observed from {} to {}", time(since), time(until)),
         _ => "No traffic was observed, so nothing is known about actual callers".to_owned(),
@@ -167,7 +191,7 @@ fn summary(found: &PermissionCheck, is_change: bool) -> String {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use kodiak_inspection::calls::{LostCall, Names};
+    use kodiak_inspection::calls::{LostCall, Names, RefusedCaller};
 
     use super::*;
 
@@ -196,6 +220,7 @@ mod tests {
                 reason: LostReason::Denied { policy: "kri_mtp_default___p_".to_owned() },
             }],
             observed: vec![denied("legacy", 12, true), denied("batch", 1, false)],
+            plaintext: Vec::new(),
         }
     }
 
@@ -212,6 +237,28 @@ mod tests {
             1 observed caller in mesh default would lose access
             Traffic was observed from 1970-01-01T00:00:00Z to 1970-01-01T01:00:00Z"#]]
         .assert_eq(&text(&found(), true));
+    }
+
+    #[test]
+    fn callers_without_mtls_are_listed_if_they_would_be_refused() {
+        let refused = RefusedCaller {
+            address: [10, 0, 3, 7].into(),
+            dataplanes: Vec::new(),
+            server: "backend".to_owned(),
+            port: 8080,
+            requests: 3,
+            first_seen: Timestamp::UNIX_EPOCH,
+            last_seen: Timestamp::from_second(60).unwrap(),
+        };
+        let found = PermissionCheck { lost: Vec::new(), observed: Vec::new(), plaintext: vec![refused], ..found() };
+        assert!(found.loses_traffic());
+        expect![[r#"
+            REFUSED CALLER WITHOUT MTLS   DATAPLANE   SERVER    PORT   REQUESTS   FIRST SEEN             LAST SEEN
+            10.0.3.7                      -           backend   8080   3          1970-01-01T00:00:00Z   1970-01-01T00:01:00Z
+
+            No caller with a certificate in mesh default loses access
+            1 caller without mTLS would be refused: bring them into the mesh first, or keep the inbounds permissive with a MeshTLS; --since leaves out old ones
+            Traffic was observed from 1970-01-01T00:00:00Z to 1970-01-01T01:00:00Z"#]].assert_eq(&text(&found, true));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `kodiak permissions draft`: MeshTrafficPermissions as commented YAML, for review.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -10,7 +11,7 @@ use kodiak_terminal::{Exit, printable};
 use serde_json::{Value, json};
 
 use super::permission::{Draft, DraftOptions, DraftedPermission, Uncovered};
-use super::traffic::{Edge, ObservedTraffic, TrafficArgs, time};
+use super::traffic::{Edge, ObservedTraffic, PermissionForm, Selection, TrafficArgs, counted, time};
 use crate::session::Session;
 
 #[derive(clap::Args)]
@@ -25,7 +26,10 @@ Examples:
 A permission is drafted for each destination, and has the observed callers with the number of their requests and when
 they were first and last seen. Traffic outside of the observation window, which is shown at the top, is not allowed by
 the draft: observe at least as long as the rarest call takes to happen. Nothing is applied; check the result with
-`kodiak diff -f`, then apply it with `kodiak apply -f`.")]
+`kodiak permissions check -f`, then apply it with `kodiak apply -f`.
+
+Callers are named by SPIFFE ID, in `rules`. If permissions of the mesh name callers by tags, in `from`, the draft does so,
+too: on the same proxies, `rules` would override them.")]
 pub(crate) struct Args {
     #[command(flatten)]
     traffic: TrafficArgs,
@@ -72,7 +76,7 @@ fn text(traffic: &ObservedTraffic, draft: &Draft<'_>) -> String {
     for (edge, reason) in &draft.uncovered {
         comment(&format!("Left out: {} to {}: {}", edge.client, edge.destination, because(*reason, edge)));
     }
-    draft.permissions.iter().for_each(|permission| document(&traffic.mesh, permission, &mut text));
+    draft.permissions.iter().for_each(|permission| document(traffic, permission, &mut text));
     text
 }
 
@@ -81,6 +85,7 @@ fn because(reason: Uncovered, edge: &Edge) -> String {
         Uncovered::External => "permissions do not apply to a MeshExternalService".to_owned(),
         Uncovered::NoProxies => "the destination does not exist any more, or has no proxies".to_owned(),
         Uncovered::NoService => format!("the client has no {SERVICE}; allow it by SPIFFE ID, in a policy with `rules`"),
+        Uncovered::NoIdentity => "the client has no proxy any more, and no SPIFFE ID".to_owned(),
         Uncovered::FewRequests => seen(edge),
     }
 }
@@ -96,37 +101,58 @@ fn seen(edge: &Edge) -> String {
     format!("{requests}{failed}, first seen {first}, last seen {last}")
 }
 
-fn document(mesh: &str, permission: &DraftedPermission<'_>, text: &mut String) {
+fn document(traffic: &ObservedTraffic, permission: &DraftedPermission<'_>, text: &mut String) {
     let destinations: Vec<_> = permission.destinations.iter().copied().collect();
-    let head = json!({ "type": "MeshTrafficPermission", "name": permission.name(), "mesh": mesh });
+    let head = json!({ "type": "MeshTrafficPermission", "name": permission.name(), "mesh": traffic.mesh });
     let target = json!({ "targetRef": permission.target_ref() });
     let _ = writeln!(text, "---\n# Callers of {}", printable(&destinations.join(", ")));
+    let is_current = traffic.permission_form == PermissionForm::Rules;
+    if is_current && matches!(permission.selection, Selection::Tags(_)) {
+        text.push_str(
+            "# MeshSubset is deprecated: no label selects exactly these Dataplanes; give them one, such as app.\n",
+        );
+    }
     text.push_str(&yaml::to_string(&head));
     text.push_str("spec:\n");
-    indented(&yaml::to_string(&target), text);
-    text.push_str("  from:\n");
-    for (service, edges) in &permission.callers {
+    indented(&yaml::to_string(&target), 2, text);
+    let (start, indent) = if is_current { ("  rules:\n  - default:\n      allow:\n", 6) } else { ("  from:\n", 2) };
+    text.push_str(start);
+    for (caller, edges) in &permission.callers {
         for edge in edges {
             let through = if destinations.len() > 1 { format!(" to {}", edge.destination) } else { String::new() };
             let warning = if edge.seen_once() { "WARNING: " } else { "" };
             let line = format!("{warning}{}{through}: {}", edge.client, seen(edge));
-            let _ = writeln!(text, "  # {}", printable(&line));
+            let _ = writeln!(text, "{:indent$}# {}", "", printable(&line));
         }
-        indented(&yaml::to_string(&Value::Array(vec![item(service)])), text);
+        let item = if is_current { with_id(caller) } else { with_tag(caller) };
+        indented(&yaml::to_string(&Value::Array(vec![item])), indent, text);
     }
 }
 
-fn item(service: &str) -> Value {
+/// Item of `allow`.
+fn with_id(id: &str) -> Value {
+    json!({ "spiffeID": { "type": "Exact", "value": id } })
+}
+
+/// Item of `from`.
+fn with_tag(service: &str) -> Value {
     json!({ "targetRef": { "kind": "MeshSubset", "tags": { SERVICE: service } }, "default": { "action": "Allow" } })
 }
 
-fn indented(yaml: &str, text: &mut String) {
-    yaml.lines().for_each(|line| writeln!(text, "  {line}").expect("writing to a string does not fail"));
+fn indented(yaml: &str, indent: usize, text: &mut String) {
+    yaml.lines().for_each(|line| writeln!(text, "{:indent$}{line}", "").expect("writing to a string does not fail"));
 }
 
 /// Lines for stderr.
 fn summary(traffic: &ObservedTraffic, draft: &Draft<'_>) -> Vec<String> {
-    let edges = || draft.permissions.iter().flat_map(|permission| permission.callers.values().flatten());
+    let edges = || {
+        draft.permissions.iter().flat_map(|permission| {
+            // An edge may be allowed by several SPIFFE IDs.
+            let edges: BTreeMap<_, _> =
+                permission.callers.values().flatten().map(|edge| ((&edge.client, &edge.destination), *edge)).collect();
+            edges.into_values()
+        })
+    };
     let permissions = draft.permissions.len();
     let mut lines = vec![format!(
         "{permissions} MeshTrafficPermission{}, {}",
@@ -151,28 +177,26 @@ fn summary(traffic: &ObservedTraffic, draft: &Draft<'_>) -> Vec<String> {
     lines
 }
 
-fn counted(count: u64, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
-}
-
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
     use std::sync::Arc;
 
     use expect_test::expect;
     use kodiak_kinds::kinds;
-    use kodiak_model::policy::Body;
+    use kodiak_model::{Place, policy::Body};
     use kodiak_policies::Entry;
     use kodiak_policies::mesh_traffic_permission::{Action, Caller, Permissions, uris};
 
-    use super::super::traffic::tests::traffic;
+    use super::super::traffic::tests::{traffic, traffic_with_ids};
     use super::*;
 
     fn drafted(options: DraftOptions<'_>) -> (String, Vec<String>) {
-        let traffic = traffic();
-        let draft = Draft::of(&traffic, options);
-        (text(&traffic, &draft), summary(&traffic, &draft))
+        drafted_from(&traffic(), options)
+    }
+
+    fn drafted_from(traffic: &ObservedTraffic, options: DraftOptions<'_>) -> (String, Vec<String>) {
+        let draft = Draft::of(traffic, options);
+        (text(traffic, &draft), summary(traffic, &draft))
     }
 
     #[test]
@@ -328,8 +352,62 @@ mod tests {
     }
 
     #[test]
+    fn callers_are_named_by_their_ids_unless_permissions_name_tags() {
+        let (text, _) =
+            drafted_from(&traffic_with_ids(), DraftOptions { min_requests: 3, destination: Some("backend") });
+        expect![[r#"
+            # MeshTrafficPermissions for mesh shop, drafted from observed traffic.
+            # Observed from 2026-11-16T20:00:00Z to 2026-11-16T22:00:00Z (2h). Callers outside of this window are not allowed.
+            # Left out: job to backend: 1 request, seen once, 2026-11-16T20:00:00Z
+            ---
+            # Callers of backend
+            # MeshSubset is deprecated: no label selects exactly these Dataplanes; give them one, such as app.
+            type: MeshTrafficPermission
+            name: allow-to-backend
+            mesh: shop
+            spec:
+              targetRef:
+                kind: MeshSubset
+                tags:
+                  kuma.io/service: backend
+              rules:
+              - default:
+                  allow:
+                  # web: 1200 requests (120 failed), first seen 2026-11-16T20:00:00Z, last seen 2026-11-16T22:00:00Z
+                  - spiffeID:
+                      type: Exact
+                      value: spiffe://shop.local/ns/web
+                  # workload/batch: 5 requests, first seen 2026-11-16T20:00:00Z, last seen 2026-11-16T22:00:00Z
+                  - spiffeID:
+                      type: Exact
+                      value: spiffe://shop/batch
+                  # web: 1200 requests (120 failed), first seen 2026-11-16T20:00:00Z, last seen 2026-11-16T22:00:00Z
+                  # api,web: 7 requests, first seen 2026-11-16T20:00:00Z, last seen 2026-11-16T22:00:00Z
+                  - spiffeID:
+                      type: Exact
+                      value: spiffe://shop/web
+        "#]].assert_eq(&text);
+        let kind = kinds().by_name("MeshTrafficPermission").unwrap();
+        let labelled = DraftOptions { destination: Some("cart.east"), ..DraftOptions::default() };
+        for document in yaml::parse(&drafted_from(&traffic_with_ids(), labelled).0).unwrap() {
+            let document = document.value;
+            if !document.is_null() {
+                let draft = kodiak_kinds::draft(document.clone()).unwrap();
+                let checked = kodiak_model::check(kind, draft, &Place::Global).unwrap();
+                assert_eq!(checked.warnings, Vec::<String>::new(), "{document}");
+            }
+        }
+    }
+
+    #[test]
     fn drafted_permissions_admit_exactly_the_observed_callers() {
-        let (text, _) = drafted(DraftOptions::default());
+        for traffic in [traffic(), traffic_with_ids()] {
+            admits_exactly_the_observed_callers(&traffic);
+        }
+    }
+
+    fn admits_exactly_the_observed_callers(traffic: &ObservedTraffic) {
+        let (text, _) = drafted_from(traffic, DraftOptions::default());
         let permissions = permissions(&text);
         let admits = |target: &str, services: &[&str]| {
             let found: Vec<_> = permissions.iter().filter(|(known, _)| known.contains(target)).collect();

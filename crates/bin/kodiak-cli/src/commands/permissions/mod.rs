@@ -4,6 +4,7 @@ mod check;
 mod draft;
 mod observed;
 mod permission;
+mod plaintext;
 mod traffic;
 
 use kodiak_terminal::Exit;
@@ -18,7 +19,7 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum PermissionsCommand {
-    /// Show which clients called which destinations
+    /// Show which clients called which destinations, and who calls servers without mTLS
     Observed(observed::Args),
     /// Draft MeshTrafficPermissions that allow the observed traffic
     Draft(draft::Args),

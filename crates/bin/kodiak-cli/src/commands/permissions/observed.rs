@@ -3,6 +3,7 @@
 use jiff::SignedDuration;
 use kodiak_terminal::{Exit, Table};
 
+use super::plaintext;
 use super::traffic::{ObservedTraffic, TrafficArgs, length, time};
 use crate::report::Output;
 use crate::session::Session;
@@ -19,7 +20,11 @@ Examples:
   REQUESTS     HTTP requests with retries, or TCP connections; FAILED: with a 5xx response or without a response
   OBSERVED     for how long proxies of the client reported; less than the window means gaps
 
+Below are callers without mTLS of inbounds that accept them, by source address. A DATAPLANE has this address, so its
+application does not call through its proxy. Strict mTLS refuses all of them; permissions do not apply to them.
+
 Traffic is observed when the control plane runs with KODIAK_TRAFFIC_OBSERVE=true, from proxies that were started since.
+Callers without mTLS are observed where inbounds accept both: with mode PERMISSIVE of the mesh, or a MeshTLS.
 Calls to destinations without endpoints are not observed. Calls that a permission denies are.")]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -58,7 +63,10 @@ fn table(traffic: &ObservedTraffic) -> String {
             observed.map_or_else(|| "-".to_owned(), |seconds| length(SignedDuration::from_secs(seconds))),
         ]);
     }
-    table.show()
+    if traffic.plaintext.is_empty() {
+        return table.show();
+    }
+    format!("{}\n\n{}", table.show(), plaintext::table(&traffic.plaintext))
 }
 
 /// Lines for stderr.

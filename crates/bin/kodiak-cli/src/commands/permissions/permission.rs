@@ -6,7 +6,7 @@ use kodiak_model::tags::SERVICE;
 use kodiak_xds::names;
 use serde_json::{Value, json};
 
-use super::traffic::{Edge, ObservedDestination, ObservedTraffic, Selection};
+use super::traffic::{Edge, ObservedDestination, ObservedTraffic, PermissionForm, Selection};
 
 /// Longest readable part of a name; the limit of names is 253 characters.
 const LONGEST_SLUG: usize = 200;
@@ -35,8 +35,8 @@ pub(super) struct DraftedPermission<'a> {
     pub(super) selection: &'a Selection,
     /// Destinations with these proxies.
     pub(super) destinations: BTreeSet<&'a str>,
-    /// Edges by the `kuma.io/service` that allows them.
-    pub(super) callers: BTreeMap<&'a str, Vec<&'a Edge>>,
+    /// Edges by the SPIFFE ID, or the `kuma.io/service`, that allows them.
+    pub(super) callers: BTreeMap<String, Vec<&'a Edge>>,
 }
 
 /// Reason why no permission allows an edge.
@@ -48,6 +48,8 @@ pub(super) enum Uncovered {
     NoProxies,
     /// The client has no `kuma.io/service`.
     NoService,
+    /// The client has no SPIFFE ID.
+    NoIdentity,
     /// The edge has fewer requests than the user asked for.
     FewRequests,
 }
@@ -66,8 +68,8 @@ impl<'a> Draft<'a> {
                 Some(Uncovered::External)
             } else if selections.is_empty() {
                 Some(Uncovered::NoProxies)
-            } else if traffic.client(&edge.client).is_none_or(|client| client.services.is_empty()) {
-                Some(Uncovered::NoService)
+            } else if let Some(reason) = unnamed(traffic, edge) {
+                Some(reason)
             } else if edge.requests < options.min_requests {
                 Some(Uncovered::FewRequests)
             } else {
@@ -105,11 +107,22 @@ fn selections<'a>(traffic: &'a ObservedTraffic, destination: &'a ObservedDestina
     destination.proxies.iter().chain(services.flat_map(|service| &service.proxies)).collect()
 }
 
-/// Edges by the service that allows them.
+/// Why a permission cannot name the client.
+fn unnamed(traffic: &ObservedTraffic, edge: &Edge) -> Option<Uncovered> {
+    let client = traffic.client(&edge.client);
+    let has_service = client.is_some_and(|client| !client.services.is_empty());
+    let has_id = client.is_some_and(|client| !client.spiffe_ids.is_empty());
+    match traffic.permission_form {
+        PermissionForm::From => (!has_service).then_some(Uncovered::NoService),
+        PermissionForm::Rules => (!has_service && !has_id).then_some(Uncovered::NoIdentity),
+    }
+}
+
+/// Edges by the SPIFFE ID or the service that allows them.
 ///
 /// One service of a proxy with several is enough to allow it. That is one which calls on its own, too, if there is one:
 /// another would also allow proxies that have only that service.
-fn callers<'a>(traffic: &'a ObservedTraffic, edges: &[&'a Edge]) -> BTreeMap<&'a str, Vec<&'a Edge>> {
+fn callers<'a>(traffic: &'a ObservedTraffic, edges: &[&'a Edge]) -> BTreeMap<String, Vec<&'a Edge>> {
     let services = |edge: &Edge| traffic.client(&edge.client).map_or(&[][..], |client| &client.services);
     let alone: BTreeSet<&str> = edges
         .iter()
@@ -118,15 +131,33 @@ fn callers<'a>(traffic: &'a ObservedTraffic, edges: &[&'a Edge]) -> BTreeMap<&'a
             _ => None,
         })
         .collect();
-    let mut callers: BTreeMap<&str, Vec<&Edge>> = BTreeMap::new();
+    let mut callers: BTreeMap<String, Vec<&Edge>> = BTreeMap::new();
     for edge in edges {
         let mut all = services(edge).iter().map(String::as_str);
         let chosen = all.clone().find(|service| alone.contains(service)).or_else(|| all.next());
-        if let Some(service) = chosen {
-            callers.entry(service).or_default().push(edge);
+        let names = match traffic.permission_form {
+            PermissionForm::From => chosen.map(str::to_owned).into_iter().collect(),
+            PermissionForm::Rules => ids(traffic, edge, chosen),
+        };
+        for name in names {
+            callers.entry(name).or_default().push(edge);
         }
     }
     callers
+}
+
+/// SPIFFE IDs that allow an edge: of those for its services the one of `service`, and all that MeshIdentities give. A
+/// client without proxies has those that a CA backend would give.
+fn ids(traffic: &ObservedTraffic, edge: &Edge, service: Option<&str>) -> BTreeSet<String> {
+    let Some(client) = traffic.client(&edge.client) else { return BTreeSet::new() };
+    let of_service = |service: &str| names::service_identity(&traffic.mesh, service);
+    let chosen = service.map(of_service);
+    if client.spiffe_ids.is_empty() {
+        return chosen.into_iter().collect();
+    }
+    let of_services: BTreeSet<String> = client.services.iter().map(|service| of_service(service)).collect();
+    let is_used = |id: &&String| !of_services.contains(*id) || chosen.as_ref() == Some(*id);
+    client.spiffe_ids.iter().filter(is_used).cloned().collect()
 }
 
 impl DraftedPermission<'_> {

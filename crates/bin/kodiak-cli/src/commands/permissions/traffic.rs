@@ -1,7 +1,8 @@
 //! Observed traffic of a mesh: the answer of `GET /meshes/{mesh}/_traffic`, from the control plane or from a file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -37,6 +38,40 @@ pub(super) struct ObservedTraffic {
     pub(super) destinations: Vec<ObservedDestination>,
     #[serde(default)]
     pub(super) edges: Vec<Edge>,
+    /// Calls without mTLS to servers that accept them.
+    #[serde(default)]
+    pub(super) plaintext: Vec<PlaintextCaller>,
+    /// Requests without mTLS of addresses that were not recorded because there were too many.
+    #[serde(default)]
+    pub(super) plaintext_dropped: u64,
+    #[serde(default)]
+    pub(super) permission_form: PermissionForm,
+}
+
+/// Form in which new permissions of the mesh name callers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum PermissionForm {
+    /// By SPIFFE ID.
+    Rules,
+    /// By tags. Also for a control plane that does not report SPIFFE IDs.
+    #[default]
+    From,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PlaintextCaller {
+    pub(super) address: IpAddr,
+    /// Dataplanes with this address.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) dataplanes: Vec<String>,
+    pub(super) server: String,
+    /// Port of the inbound.
+    pub(super) port: u16,
+    pub(super) requests: u64,
+    pub(super) first_seen: Timestamp,
+    pub(super) last_seen: Timestamp,
 }
 
 /// Time in which proxies reported their traffic. `None` before the first report.
@@ -61,6 +96,9 @@ pub(super) struct ObservedClient {
     pub(super) services: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) workload: Option<String>,
+    /// In certificates of its proxies.
+    #[serde(default, rename = "spiffeIDs")]
+    pub(super) spiffe_ids: BTreeSet<String>,
     pub(super) since: Timestamp,
     pub(super) until: Timestamp,
     /// Time in which at least one of its proxies reported.
@@ -166,6 +204,12 @@ impl ObservedTraffic {
         if self.dropped > 0 {
             warnings.push(format!("Warning: {}", self.dropped_observations()));
         }
+        if self.plaintext_dropped > 0 {
+            warnings.push(format!(
+                "Warning: {} without mTLS came from further addresses, which are too many to record; see KODIAK_TRAFFIC_MAX_EDGES",
+                counted(self.plaintext_dropped, "request")
+            ));
+        }
         warnings
     }
 
@@ -181,6 +225,10 @@ impl ObservedTraffic {
     pub(super) fn destination(&self, id: &str) -> Option<&ObservedDestination> {
         self.destinations.iter().find(|destination| destination.destination == id)
     }
+}
+
+pub(super) fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// In whole seconds.
@@ -256,6 +304,18 @@ pub(super) mod tests {
             ],
         }))
         .unwrap()
+    }
+
+    /// The same in a mesh without permissions by tags.
+    pub(in crate::commands::permissions) fn traffic_with_ids() -> ObservedTraffic {
+        let mut traffic = traffic();
+        traffic.permission_form = PermissionForm::Rules;
+        for client in &mut traffic.clients {
+            let names = client.client.split(',').map(|name| name.rsplit('/').next().unwrap());
+            client.spiffe_ids = names.map(|name| format!("spiffe://shop/{name}")).collect();
+        }
+        traffic.clients[0].spiffe_ids.insert("spiffe://shop.local/ns/web".to_owned());
+        traffic
     }
 
     #[test]

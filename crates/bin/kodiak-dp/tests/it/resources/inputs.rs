@@ -92,6 +92,7 @@ pub(super) fn inbound(protocol: Protocol, port: u32, accept: InboundTls, shape: 
         protocol,
         tags: tags("web"),
         accept,
+        plaintext_callers: None,
         tls: TlsSource::ControlPlane,
         tls_parameters: TlsParameters::default(),
         entries: Arc::default(),

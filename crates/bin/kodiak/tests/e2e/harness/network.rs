@@ -122,6 +122,13 @@ pub(crate) struct Machine {
 impl Machine {
     /// Its traffic is redirected to the proxy that runs there.
     pub(crate) async fn start(number: u8) -> Self {
+        let machine = Self::without_redirection(number).await;
+        let redirect = ["install", "transparent-proxy", "--kodiak-dp-user", PROXY_USER, "--redirect-dns"];
+        machine.network.run(env!("CARGO_BIN_EXE_kodiak"), &redirect);
+        machine
+    }
+
+    pub(crate) async fn without_redirection(number: u8) -> Self {
         let holder = Process::start(Command::new("unshare").args(["--net", "sleep", "infinity"]));
         let network = Network(holder.id());
         let namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/net")).unwrap();
@@ -139,8 +146,6 @@ impl Machine {
         network.run("ip", &["address", "add", &format!("{there}/24"), "dev", "out"]);
         network.run("ip", &["link", "set", "out", "up"]);
         network.run("ip", &["route", "add", "default", "via", &here.to_string()]);
-        let redirect = ["install", "transparent-proxy", "--kodiak-dp-user", PROXY_USER, "--redirect-dns"];
-        network.run(env!("CARGO_BIN_EXE_kodiak"), &redirect);
         Self { network, address: there, _holder: holder }
     }
 }

@@ -33,19 +33,32 @@ impl Guide {
 
     /// Writes the files of a section, and runs its commands. Returns what they print.
     pub(super) fn run(&self, section: &str) -> String {
+        self.run_with(section, str::to_owned)
+    }
+
+    /// The same with changed files and commands.
+    pub(super) fn run_with(&self, section: &str, changed: impl Fn(&str) -> String) -> String {
+        self.write(section, &changed);
         let blocks = blocks(&self.text, section);
-        for Block { language, file, text } in &blocks {
-            if let Some(file) = file.filter(|_| *language == "yaml") {
-                let text = ["mesh", "name"].iter().fold(text.clone(), |text, key| {
-                    text.replace(&format!("{key}: {WRITTEN}\n"), &format!("{key}: {MESH}\n"))
+        let commands = blocks.iter().filter(|block| block.language == "sh").map(|block| changed(&block.text));
+        let script: String = commands.collect();
+        assert!(!script.is_empty(), "{section} has commands");
+        let printed = self.bash(&script).unwrap_or_else(|printed| panic!("{section}: {script}\n{printed}"));
+        assert!(!printed.contains("deprecated"), "{section}: {printed}");
+        printed
+    }
+
+    /// Writes the files of a section.
+    pub(super) fn write(&self, section: &str, changed: impl Fn(&str) -> String) {
+        for Block { language, file, text } in blocks(&self.text, section) {
+            if let Some(file) = file.filter(|_| language == "yaml") {
+                let text = ["mesh: ", "name: "].iter().fold(changed(&text), |text, key| {
+                    text.replace(&format!("{key}{WRITTEN}\n"), &format!("{key}{MESH}\n"))
                 });
+                let text = text.replace(&format!("spiffe://{WRITTEN}/"), &format!("spiffe://{MESH}/"));
                 fs::write(self.folder.join(file), text).unwrap();
             }
         }
-        let commands = blocks.iter().filter(|block| block.language == "sh").map(|block| block.text.as_str());
-        let script: String = commands.collect();
-        assert!(!script.is_empty(), "{section} has commands");
-        self.bash(&script).unwrap_or_else(|printed| panic!("{section}: {script}\n{printed}"))
     }
 
     /// Output; an error if the script fails.

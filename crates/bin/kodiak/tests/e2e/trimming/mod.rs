@@ -1,5 +1,6 @@
 //! Proxies that get only the destinations that permissions let them call.
 
+mod batches;
 mod explained;
 mod guide;
 mod migration;

@@ -9,25 +9,33 @@ const PORT: u16 = 8080;
 pub(super) struct Participant {
     pub(super) application: Generator,
     pub(super) sidecar: Sidecar,
+    pub(super) inbound: SocketAddrV4,
     // After those that are there.
     _machine: Machine,
 }
 
 impl Participant {
-    /// Service of this number. The application is its workload, too.
-    pub(super) async fn start(mesh: &Mesh, user: &User, number: u8, program: &Path, test: &str) -> Self {
+    /// Service of this number, with its name and the other labels. The application is its workload, too.
+    pub(super) async fn start(
+        mesh: &Mesh,
+        user: &User,
+        number: u8,
+        (program, test): (&Path, &str),
+        labels: &[(&str, &str)],
+    ) -> Self {
         let name = name(number);
         let machine = Machine::start(number + 1).await;
         let mut application = Generator::start(machine.network, program, test);
         let workload = application.serve(&name, machine.address).await;
         let user = User { machine: Some(machine.network), ..user.clone() };
-        let dataplane =
-            Dataplane::in_front_of(workload, &name, &name, SocketAddrV4::new(machine.address, PORT)).stored();
+        let inbound = SocketAddrV4::new(machine.address, PORT);
+        let dataplane = Dataplane::in_front_of(workload, &name, &name, inbound).stored().labelled("app", &name);
+        let dataplane = labels.iter().fold(dataplane, |dataplane, (key, value)| dataplane.labelled(key, value));
         mesh.store(&dataplane).await;
         let token = mesh.control_plane.token(MESH, &name, "24h").await;
         let more = ["--transparent-proxy"];
         let sidecar = Sidecar::run_as(Some(&user), &mesh.control_plane, mesh.folder(), dataplane, &token, &more);
-        Self { application, sidecar, _machine: machine }
+        Self { application, sidecar, inbound, _machine: machine }
     }
 
     /// Services for which its proxy has a cluster.

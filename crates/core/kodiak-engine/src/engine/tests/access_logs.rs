@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use kodiak_reachability::Mode;
 use kodiak_xds::node::{NodeMetadata, features};
 use kodiak_xds_stream::TypeUrl;
 use serde_json::{Value, json};
@@ -10,7 +11,7 @@ use super::{
     names,
     world::{World, dataplane, inbound},
 };
-use crate::redacted;
+use crate::{EngineSettings, redacted};
 
 const OUTBOUND: &str = "outbound:127.0.0.1:10001";
 
@@ -100,4 +101,33 @@ fn sidecar_process_without_a_pipe_does_not_log_to_tcp_backends() {
     log(&mut world, &json!([{ "type": "Tcp", "tcp": { "address": "127.0.0.1:5000" } }]));
     assert_eq!(loggers(&world, "front-1", OUTBOUND)[0]["typedConfig"]["path"], "./kuma-al.sock");
     assert_eq!(loggers(&world, "front-2", OUTBOUND), Value::Null);
+}
+
+/// Loggers of the chain without mTLS of `backend-1`.
+fn plaintext_loggers(observe_plaintext: bool, mode: &str, features: &[&str]) -> Value {
+    let mut world = World::with(EngineSettings { observe_plaintext, ..World::settings(Mode::Off) });
+    let mtls = json!({ "enabledBackend": "ca", "backends": [{ "name": "ca", "type": "builtin", "mode": mode }] });
+    world.mesh(&json!({ "mtls": mtls }).to_string());
+    world.dataplane("backend-1", dataplane("backend-1", &[inbound(80, "backend", "http")], &[]));
+    let features = features.iter().map(|feature| (*feature).to_owned()).collect();
+    world.connect_as("backend-1", NodeMetadata { features, workdir: Some(".".to_owned()), ..NodeMetadata::default() });
+    let config = redacted::config(&world.snapshot("backend-1")).unwrap();
+    let listener = &config["type.googleapis.com/envoy.config.listener.v3.Listener"]["inbound:10.0.1.1:80"];
+    let filters = listener["filterChains"][0]["filters"].as_array().unwrap();
+    filters.last().unwrap()["typedConfig"]["accessLog"].clone()
+}
+
+#[test]
+fn permissive_inbounds_log_callers_without_mtls_if_they_are_observed() {
+    let all = [features::ACCESS_LOG_PIPE, features::PLAINTEXT_CALLERS];
+    let logs = plaintext_loggers(true, "PERMISSIVE", &all);
+    assert_eq!(logs[0]["typedConfig"]["path"], "./kuma-al.sock", "{logs}");
+    for (observe, mode, features) in [
+        (false, "PERMISSIVE", &all[..]),
+        (true, "STRICT", &all[..]),
+        (true, "PERMISSIVE", &all[..1]),
+        (true, "PERMISSIVE", &all[1..]),
+    ] {
+        assert_eq!(plaintext_loggers(observe, mode, features), Value::Null, "{observe} {mode} {features:?}");
+    }
 }

@@ -1,15 +1,16 @@
 //! Answers that join permissions with observed traffic.
 
 use jiff::Timestamp;
-use kodiak_model::Cancellation;
+use kodiak_model::{Cancellation, ResourceKey};
 use kodiak_reachability::Mode;
-use kodiak_traffic::{ClientId, ObservedEdge, ObservedTraffic};
+use kodiak_traffic::{ClientId, ObservedEdge, ObservedTraffic, PlaintextCaller};
 use kodiak_world::World;
 use serde_json::json;
 
 use super::{MESH, allow, calls, dataplane, deny, mesh, only, policy, put};
 use crate::calls::{
-    Consumer, Consumers, Exempt, LostReason, ModeOrigin, Names, PermissionCheck, with_shadow_denials, with_strict_mtls,
+    Consumer, Consumers, Exempt, LostReason, ModeOrigin, Names, PermissionCheck, refused_callers, with_shadow_denials,
+    with_strict_mtls,
 };
 
 fn at(second: i64) -> Timestamp {
@@ -97,6 +98,39 @@ fn permissions_can_be_checked_before_they_are_enforced() {
     deny(&mut world, "a-not-a", "b", "a");
     assert!(!check(None, &world, &edges).loses_traffic());
     assert!(check(None, &with_strict_mtls(&world, MESH), &edges).loses_traffic());
+}
+
+#[test]
+fn callers_without_mtls_are_refused_where_inbounds_become_strict() {
+    let mut world = mesh(&["a", "b"]);
+    let backends = json!([{ "name": "ca", "type": "builtin", "mode": "PERMISSIVE" }]);
+    put(&mut world, "Mesh", MESH, &json!({}), &json!({ "mtls": { "enabledBackend": "ca", "backends": backends } }));
+    let caller = |server: &str, port| PlaintextCaller {
+        server: ClientId::from(server),
+        port,
+        address: [192, 0, 2, 1].into(),
+        dataplanes: Vec::new(),
+        requests: 3,
+        first_seen: at(1),
+        last_seen: at(2),
+    };
+    let plaintext = vec![caller("a", 80), caller("b", 80), caller("b", 81), caller("gone", 80)];
+    let traffic = ObservedTraffic { plaintext, ..ObservedTraffic::default() };
+    let refused = |after: &World| {
+        let found = refused_callers(&world, after, MESH, &traffic, &Cancellation::never()).unwrap();
+        found.iter().map(|one| (one.server.clone(), one.port)).collect::<Vec<_>>()
+    };
+    assert_eq!(refused(&world), []);
+    let both = [("a".to_owned(), 80), ("b".to_owned(), 80)];
+    assert_eq!(refused(&with_strict_mtls(&world, MESH)), both);
+    let mut one = world.clone();
+    let target = json!({ "kind": "Dataplane", "name": "b-1" });
+    let rules = json!([{ "default": { "mode": "Strict" } }]);
+    put(&mut one, "MeshTLS", "strict", &json!({}), &json!({ "targetRef": target, "rules": rules }));
+    assert_eq!(refused(&one), both[1..]);
+    let mut reverse = one.clone();
+    reverse.delete(&ResourceKey::in_mesh("MeshTLS", MESH, "strict"));
+    assert_eq!(refused_callers(&one, &reverse, MESH, &traffic, &Cancellation::never()).unwrap(), []);
 }
 
 fn consumer(world: &World, name: &str, setting: Mode, edges: &[(&str, &str, u64)]) -> Consumer {

@@ -116,6 +116,7 @@ fn callee(protocol: Protocol, accept: InboundTls) -> SimulatedProxy {
         protocol,
         tags: tags("backend"),
         accept,
+        plaintext_callers: None,
         tls: TlsSource::ControlPlane,
         tls_parameters: TlsParameters::default(),
         entries: Arc::new([("MeshTrafficPermission", vec![only_web])].into()),

@@ -2,7 +2,10 @@
 
 use axum::{http::StatusCode, response::Response};
 use kodiak_inspection::{
-    calls::{CallGraph, Calls, Consumers, PermissionCheck, with_shadow_denials, with_strict_mtls},
+    calls::{
+        CallGraph, Calls, Consumers, PermissionCheck, refused_callers, with_shadow_denials, with_strict_mtls,
+        without_permission,
+    },
     why::{self, WhyContext, WhyError},
 };
 use kodiak_model::ResourceKey;
@@ -54,14 +57,17 @@ pub(crate) fn check_permissions(api: &Api, call: &ComputedCall) -> Result<Respon
     let (recorded, _) = api.proxies().traffic(&mesh);
     let traffic = ObservedTraffic::of(before.world(), &mesh, &recorded);
     let calls_of = |world: &World, shadow| Calls::of(world, &mesh, shadow, &call.cancellation);
-    let before = is_changed.then(|| calls_of(before.world(), Shadow::Ignored)).transpose()?;
+    let calls_before = is_changed.then(|| calls_of(before.world(), Shadow::Ignored)).transpose()?;
     let world = if enforced { with_strict_mtls(after.world(), &mesh) } else { after.world().clone() };
     let world = if shadow_deny { with_shadow_denials(&world, &mesh) } else { world };
     let after = calls_of(&world, if shadow { Shadow::Included } else { Shadow::Ignored })?;
-    Ok(answer(&PermissionCheck::of(&world, before.as_ref(), &after, &traffic, &call.cancellation)?))
+    let mut check = PermissionCheck::of(&world, calls_before.as_ref(), &after, &traffic, &call.cancellation)?;
+    check.plaintext = refused_callers(before.world(), &world, &mesh, &traffic, &call.cancellation)?;
+    Ok(answer(&check))
 }
 
-/// `GET /meshes/{mesh}/_reachability`: a page of consumers; `shadowDeny` is as if `AllowWithShadowDeny` denied.
+/// `GET /meshes/{mesh}/_reachability`: a page of consumers; `shadowDeny` is as if `AllowWithShadowDeny` denied, `without` as
+/// if the MeshTrafficPermission of this name were deleted.
 pub(crate) fn reachability(api: &Api, call: &ComputedCall) -> Result<Response, ApiError> {
     let wanted = ListQuery::parse(&call.query)?;
     wanted.check(&call.route)?;
@@ -69,11 +75,15 @@ pub(crate) fn reachability(api: &Api, call: &ComputedCall) -> Result<Response, A
     let (snapshot, mesh) = find_mesh(api, call)?;
     let (recorded, _) = api.proxies().traffic(&mesh);
     let setting = api.config().calls.reachability;
-    let denying = shadow_deny.then(|| with_shadow_denials(snapshot.world(), &mesh));
-    let world = denying.as_ref().unwrap_or(snapshot.world());
-    let traffic = ObservedTraffic::of(world, &mesh, &recorded);
-    let calls = Calls::of(world, &mesh, Shadow::Ignored, &call.cancellation)?;
-    let consumers = Consumers::of(world, &calls, setting, &traffic.edges, &call.cancellation)?;
+    let world = match call.query_value("without") {
+        None => snapshot.world().clone(),
+        Some(name) => without_permission(snapshot.world(), &mesh, &name)
+            .ok_or_else(|| ApiError::bad_request(format_args!("there is no MeshTrafficPermission {name:?}")))?,
+    };
+    let world = if shadow_deny { with_shadow_denials(&world, &mesh) } else { world };
+    let traffic = ObservedTraffic::of(&world, &mesh, &recorded);
+    let calls = Calls::of(&world, &mesh, Shadow::Ignored, &call.cancellation)?;
+    let consumers = Consumers::of(&world, &calls, setting, &traffic.edges, &call.cancellation)?;
     let named = world.proxies(&mesh).filter(|proxy| proxy.name.contains(wanted.name.as_str()));
     let page = Page::of(&wanted, named).try_map(|proxy| {
         call.cancellation.check()?;
