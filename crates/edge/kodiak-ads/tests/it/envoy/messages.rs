@@ -63,6 +63,15 @@ pub(crate) fn cluster(connect_timeout: &str) -> (TypeUrl, Arc<Encoded>) {
     (TypeUrl::Cluster, encode::<Cluster>("backend", &from_json(&cluster).unwrap(), &[]))
 }
 
+/// Never gets warm: it waits for endpoints of a service that the server does not have.
+pub(crate) fn cold_cluster() -> (TypeUrl, Arc<Encoded>) {
+    let grpc = json!({ "envoyGrpc": { "clusterName": "ads_cluster" } });
+    let source = json!({ "apiType": "GRPC", "transportApiVersion": "V3", "grpcServices": [grpc] });
+    let eds = json!({ "apiConfigSource": source, "resourceApiVersion": "V3", "initialFetchTimeout": "0s" });
+    let cluster = json!({ "name": "cold", "type": "EDS", "edsClusterConfig": { "edsConfig": eds } });
+    (TypeUrl::Cluster, encode::<Cluster>("cold", &from_json(&cluster).unwrap(), &[]))
+}
+
 pub(crate) fn assignment(endpoint: SocketAddr) -> (TypeUrl, Arc<Encoded>) {
     let assignment = from_json(&assignment_json("backend", endpoint)).unwrap();
     (TypeUrl::Endpoint, encode::<ClusterLoadAssignment>("backend", &assignment, &[]))
