@@ -17,11 +17,8 @@ use tokio_util::sync::CancellationToken;
 use crate::limits::Limits;
 use crate::outbox::Outbox;
 use crate::proxies::{Closing, Credential, Hello, Proxies, Session, StreamReport};
-use crate::requests::{Requests, invalid};
+use crate::requests::{MOST_NAMES, Requests, invalid};
 use crate::wire::Wire;
-
-/// Names that a stream may subscribe to.
-const MOST_NAMES: usize = 100_000;
 
 /// Properties of the connection of a stream.
 pub(crate) struct StreamContext {
@@ -85,6 +82,7 @@ impl Drop for EndOnPanic<'_> {
 /// `Ok` when the client ends the stream. It still gets the responses to its requests.
 async fn carry<W: Wire>(context: &StreamContext, requests: &mut Requests, outbox: &Outbox) -> Result<(), Closing> {
     let StreamContext { proxies, peer, credential, limits, .. } = context;
+    requests.expect_resources();
     let Ok(first) = tokio::time::timeout(limits.hello, requests.next::<W>()).await else {
         return Err(invalid("the first message of the stream did not arrive in time"));
     };

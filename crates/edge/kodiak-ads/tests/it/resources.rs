@@ -43,3 +43,9 @@ pub(crate) fn sized_cluster(name: &str, timeout: u64, length: usize) -> (TypeUrl
     };
     (TypeUrl::Cluster, encode(name, &cluster, &[]))
 }
+
+/// A cluster without content, in this version.
+pub(crate) fn numbered(name: &str, version: u128) -> (TypeUrl, Arc<Encoded>) {
+    let (needs, delta, sotw) = Default::default();
+    (TypeUrl::Cluster, Arc::new(Encoded { name: name.into(), version: Version(version), needs, delta, sotw }))
+}
