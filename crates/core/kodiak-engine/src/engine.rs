@@ -15,7 +15,7 @@ use kodiak_rules::Shadow;
 use kodiak_xds::names::Naming;
 use kodiak_xds_stream::Snapshot;
 
-use crate::{EngineChange, Identities, Leaf, cache::Cache, mesh::Mesh};
+use crate::{EngineChange, HostnameIndex, Identities, Leaf, cache::Cache, mesh::Mesh};
 
 #[derive(Debug, Clone, Default)]
 pub struct EngineSettings {
@@ -57,6 +57,8 @@ pub(crate) struct UpdateContext<'a> {
 #[derive(Debug, Default)]
 pub struct Outcome {
     pub proxies: Vec<Updated>,
+    /// Hostnames of the meshes that the batch touched; `None` if their proxies ask for none.
+    pub hostnames: Vec<(Arc<str>, Option<HostnameIndex>)>,
     pub stats: Stats,
 }
 
@@ -139,6 +141,7 @@ impl Engine {
             for proxy in mesh.update(&mut shared) {
                 outcome.proxies.extend(mesh.updated(&proxy));
             }
+            outcome.hostnames.push((name.clone(), mesh.hostnames().cloned()));
             if mesh.is_empty() {
                 self.meshes.remove(&name);
             }

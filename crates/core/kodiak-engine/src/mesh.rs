@@ -442,7 +442,7 @@ impl Mesh {
         let (key, class) = self.classes.get(id).expect("a proxy is a member of its class");
         let hostnames = self.hostnames.as_ref().filter(|_| key.permitted.is_some());
         let explained = context.settings.explained.as_ref();
-        let trimmed = hostnames.zip(explained).map(|(all, ranges)| Trimmed { records: all.table(), ranges });
+        let trimmed = hostnames.zip(explained).map(|(all, ranges)| Trimmed { domains: all.domains(), ranges });
         let subject = Subject {
             certificate: &key.certificate,
             facts: &key.facts,

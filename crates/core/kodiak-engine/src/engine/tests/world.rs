@@ -29,7 +29,7 @@ use kodiak_xds::{
 use kodiak_xds_stream::{Snapshot, Version};
 use serde_json::{Value, json};
 
-use crate::{ClientPair, Engine, EngineChange, EngineSettings, Identities, Leaf, LeafRequest, Outcome};
+use crate::{ClientPair, Engine, EngineChange, EngineSettings, HostnameIndex, Identities, Leaf, LeafRequest, Outcome};
 
 pub(super) const MESH: &str = "default";
 /// Half of the lifetime of a certificate.
@@ -53,6 +53,8 @@ pub(super) struct World {
     otlp_backends: BTreeMap<String, (i64, Value, Value)>,
     connected: BTreeMap<String, Arc<NodeMetadata>>,
     tags: TagServices,
+    /// As last published.
+    pub(super) hostnames: Option<HostnameIndex>,
 }
 
 impl Default for World {
@@ -88,6 +90,7 @@ impl World {
             otlp_backends: BTreeMap::new(),
             connected: BTreeMap::new(),
             tags: TagServices::default(),
+            hostnames: None,
         }
     }
 
@@ -95,7 +98,11 @@ impl World {
         if let EngineChange::Dataplane { key, dataplane } = &change {
             self.tags.set(&key.name, dataplane.as_ref().map(|proxy| &*proxy.dataplane));
         }
-        self.engine.apply([change], &Fake, self.now)
+        let outcome = self.engine.apply([change], &Fake, self.now);
+        if let Some((_, hostnames)) = outcome.hostnames.last() {
+            self.hostnames.clone_from(hostnames);
+        }
+        outcome
     }
 
     pub(super) fn pass_hours(&mut self, hours: i64) {
