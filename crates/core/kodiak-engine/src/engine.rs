@@ -12,10 +12,10 @@ use jiff::Timestamp;
 use kodiak_model::{Cancellation, Cidr, ProxyKey, kinds::zone_egress::ZoneEgress};
 use kodiak_reachability::Mode;
 use kodiak_rules::Shadow;
-use kodiak_xds::names::Naming;
+use kodiak_xds::{hostnames::HostnameIndex, names::Naming};
 use kodiak_xds_stream::Snapshot;
 
-use crate::{EngineChange, HostnameIndex, Identities, Leaf, cache::Cache, mesh::Mesh};
+use crate::{EngineChange, Identities, Leaf, cache::Cache, mesh::Mesh};
 
 #[derive(Debug, Clone, Default)]
 pub struct EngineSettings {

@@ -53,6 +53,5 @@ mod view;
 
 pub use change::EngineChange;
 pub use engine::{Engine, EngineSettings, Issued, Outcome, Stats, Updated};
-pub use hostnames::HostnameIndex;
 pub use identity::{ADMIN_CLIENT_NAME, ClientPair, Identities, Leaf, LeafIssuer, LeafRequest};
 pub use proxy::admin_port;

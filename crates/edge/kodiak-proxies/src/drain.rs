@@ -46,7 +46,7 @@ impl Registry {
 }
 
 /// The token of the request, if it has exactly one.
-fn credential_of(headers: &HeaderMap) -> Credential {
+pub(crate) fn credential_of(headers: &HeaderMap) -> Credential {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     match (values.next(), values.next()) {
         (Some(value), None) => Credential(value.to_str().ok().map(str::to_owned)),

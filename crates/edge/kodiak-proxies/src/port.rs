@@ -14,6 +14,7 @@ use crate::Registry;
 
 const BOOTSTRAP: &str = "/bootstrap";
 const DRAIN: &str = "/drain";
+const RESOLVE: &str = "/resolve";
 /// Many times the size of a Dataplane, a certificate and a token.
 const LONGEST_BODY: usize = 1024 * 1024;
 
@@ -39,6 +40,7 @@ impl Proxies for Registry {
             let path = match request.uri().path() {
                 "/bootstrap" => BOOTSTRAP,
                 "/drain" => DRAIN,
+                "/resolve" => RESOLVE,
                 _ => return empty(StatusCode::NOT_FOUND),
             };
             let started = Instant::now();
@@ -59,10 +61,11 @@ impl Registry {
         if request.body().len() > LONGEST_BODY {
             return text(StatusCode::PAYLOAD_TOO_LARGE, format!("the request is longer than {LONGEST_BODY} bytes"));
         }
-        if path == DRAIN {
-            return self.drain(request.headers(), request.body()).await;
+        match path {
+            DRAIN => self.drain(request.headers(), request.body()).await,
+            RESOLVE => self.resolve(request.headers(), request.body()),
+            _ => self.bootstrap(request).await,
         }
-        self.bootstrap(request).await
     }
 }
 

@@ -33,7 +33,7 @@ use crate::dns;
 use crate::envoy::Version;
 use crate::metrics::MetricsServer;
 use crate::socket;
-use control_plane::ControlPlane;
+use control_plane::{ControlPlane, MeshDirectory};
 use process::Envoy;
 use readiness::Readiness;
 use work_dir::WorkDir;
@@ -56,7 +56,7 @@ pub struct Runner {
     failed: Arc<Notify>,
     envoy: Envoy,
     work_dir: WorkDir,
-    control_plane: ControlPlane,
+    control_plane: Arc<ControlPlane>,
     readiness: Arc<Readiness>,
     readiness_address: SocketAddr,
     dns_address: Option<SocketAddr>,
@@ -67,7 +67,7 @@ impl Runner {
     /// Returns when Envoy is started, and waits for the control plane as long as it takes. Readiness shows whether Envoy
     /// accepts its configuration.
     pub async fn start(options: Options) -> Result<Self, RunError> {
-        let control_plane = ControlPlane::new(&options)?;
+        let control_plane = Arc::new(ControlPlane::new(&options)?);
         let program = options.envoy.clone();
         let version = tokio::task::spawn_blocking(move || Version::of_usable(&program)).await;
         let version = version.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
@@ -78,7 +78,7 @@ impl Runner {
         let listener = TcpListener::bind(ready).await.map_err(in_use)?;
         let readiness_address = listener.local_addr().map_err(in_use)?;
         let dns = match &options.dns {
-            Some(dns) => Some(listen_for_dns(dns, &options, &work_dir).await?),
+            Some(dns) => Some(listen_for_dns(dns, &options, &work_dir, &control_plane).await?),
             None => None,
         };
         let dns_address = dns.as_ref().map(dns::Server::address);
@@ -192,12 +192,23 @@ async fn watched(failed: Arc<Notify>, task: impl Future<Output = ()>) {
     task.await;
 }
 
-async fn listen_for_dns(dns: &Dns, options: &Options, work_dir: &WorkDir) -> Result<dns::Server, RunError> {
+async fn listen_for_dns(
+    dns: &Dns,
+    options: &Options,
+    work_dir: &WorkDir,
+    control_plane: &Arc<ControlPlane>,
+) -> Result<dns::Server, RunError> {
+    let directory = MeshDirectory {
+        control_plane: Arc::clone(control_plane),
+        mesh: options.proxy.mesh.clone(),
+        name: options.proxy.name.clone(),
+    };
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, dns.port));
     let settings = dns::DnsSettings {
         records: work_dir.dynamic_config_socket(),
         resolv_conf: dns.resolv_conf.clone(),
         ipv6: options.ipv6,
+        directory: Arc::new(directory),
     };
     let in_use = |source: io::Error| RunError::Listen { what: "DNS", flag: "--dns-port", address, source };
     dns::Server::bind(address, settings).await.map_err(in_use)

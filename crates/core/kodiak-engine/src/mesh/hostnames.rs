@@ -2,11 +2,13 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use kodiak_xds::hostnames::HostnameIndex;
+
 use super::Mesh;
 use crate::{
     Identities,
     engine::UpdateContext,
-    hostnames::{HostnameIndex, Hostnames},
+    hostnames::Hostnames,
     permitted::Permitted,
     plan::Sources,
     target::{Target, Touched},

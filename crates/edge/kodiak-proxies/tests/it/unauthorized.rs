@@ -15,6 +15,7 @@ use crate::bed::{Bed, hello, key, report, snapshot};
 const TRAFFIC: TrafficSettings =
     TrafficSettings { interval: Duration::from_secs(10), flush_interval: Duration::from_secs(30), max_edges: 16 };
 const PAYMENTS: &str = r#"{"mesh":"default","name":"payments-1"}"#;
+const PAYMENTS_HOSTNAME: &str = r#"{"mesh":"default","name":"payments-1","hostname":"web.mesh"}"#;
 
 /// Of `payments-1`.
 fn dataplane(service: &str) -> Value {
@@ -66,6 +67,7 @@ async fn wrong_tokens(bed: &Bed) -> Vec<(&'static str, Option<String>)> {
 async fn send_all(bed: &Bed, token: Option<&str>, resource: Option<&Value>) -> Vec<(&'static str, bool)> {
     let authorization: Vec<(&str, &str)> = token.map(|token| ("authorization", token)).into_iter().collect();
     let drained = bed.post("/drain", &authorization, PAYMENTS).await.0;
+    let resolved = bed.post("/resolve", &authorization, PAYMENTS_HOSTNAME).await.0;
     let mut request = json!({ "mesh": "default", "name": "payments-1", "dataplaneToken": token });
     if let Some(resource) = resource {
         request["dataplaneResource"] = json!(resource.to_string());
@@ -77,6 +79,7 @@ async fn send_all(bed: &Bed, token: Option<&str>, resource: Option<&Value>) -> V
     let load = LoadHello { node, credential, peer };
     vec![
         ("/drain", drained == StatusCode::OK),
+        ("/resolve", resolved != StatusCode::UNAUTHORIZED),
         ("/bootstrap", started == StatusCode::OK),
         ("ADS", bed.registry.connect(hello).await.is_ok()),
         ("HDS", bed.registry.connect_health(health).await.is_ok()),

@@ -23,13 +23,14 @@ use kodiak_services::{
 };
 use kodiak_world::{Resource, Stored, destination};
 use kodiak_xds::{
+    hostnames::HostnameIndex,
     input::{AdminCertificate, Identity},
     node::NodeMetadata,
 };
 use kodiak_xds_stream::{Snapshot, Version};
 use serde_json::{Value, json};
 
-use crate::{ClientPair, Engine, EngineChange, EngineSettings, HostnameIndex, Identities, Leaf, LeafRequest, Outcome};
+use crate::{ClientPair, Engine, EngineChange, EngineSettings, Identities, Leaf, LeafRequest, Outcome};
 
 pub(super) const MESH: &str = "default";
 /// Half of the lifetime of a certificate.
