@@ -164,11 +164,14 @@ impl Writer {
     }
 
     fn publish(&self, outcome: Outcome, took: Duration) {
-        let Outcome { proxies, stats } = outcome;
+        let Outcome { proxies, hostnames, stats } = outcome;
         if stats.encoded > 0 || !proxies.is_empty() {
             tracing::debug!(encoded = stats.encoded, woken = stats.woken, "generated configuration");
         }
         self.metrics.generated(stats.encoded, stats.woken, took);
+        for (mesh, hostnames) in hostnames {
+            self.registry.publish_hostnames(mesh, hostnames);
+        }
         self.registry.begin_pushes(proxies.len());
         for updated in proxies {
             let Updated { key, snapshot, faults, rollout, permissions, issued } = updated;

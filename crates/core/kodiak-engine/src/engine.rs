@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use kodiak_model::{Cancellation, Cidr, ProxyKey, kinds::zone_egress::ZoneEgress};
 use kodiak_reachability::Mode;
 use kodiak_rules::Shadow;
-use kodiak_xds::names::Naming;
+use kodiak_xds::{hostnames::HostnameIndex, names::Naming};
 use kodiak_xds_stream::Snapshot;
 
 use crate::{
@@ -81,6 +81,8 @@ impl UpdateContext<'_> {
 #[derive(Debug, Default)]
 pub struct Outcome {
     pub proxies: Vec<Updated>,
+    /// Hostnames of the meshes that the batch touched; `None` if their proxies ask for none.
+    pub hostnames: Vec<(Arc<str>, Option<HostnameIndex>)>,
     pub stats: Stats,
 }
 
@@ -180,6 +182,7 @@ impl Engine {
             for proxy in mesh.update(&mut shared) {
                 outcome.proxies.extend(mesh.updated(&proxy));
             }
+            outcome.hostnames.push((name.clone(), mesh.hostnames().cloned()));
             if mesh.is_empty() {
                 self.meshes.remove(&name);
             }

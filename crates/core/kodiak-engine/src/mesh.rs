@@ -441,7 +441,7 @@ impl Mesh {
         let is_explained = key.permitted.is_some() && !key.reach.is_bounded();
         let hostnames = self.hostnames.as_ref().filter(|_| is_explained);
         let explained = context.settings.explained.as_ref();
-        let trimmed = hostnames.zip(explained).map(|(all, ranges)| Trimmed { records: all.table(), ranges });
+        let trimmed = hostnames.zip(explained).map(|(all, ranges)| Trimmed { domains: all.domains(), ranges });
         let subject = Subject {
             certificate: &key.certificate,
             facts: &key.facts,

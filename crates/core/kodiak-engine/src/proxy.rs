@@ -29,7 +29,7 @@ use kodiak_xds::{
     },
     names,
     node::{NodeMetadata, features},
-    passthrough, probes, secrets,
+    passthrough, probes, secrets, trimmed,
 };
 use kodiak_xds_stream::{Resources, Snapshot, TypeUrl};
 
@@ -77,8 +77,8 @@ pub(crate) struct EngineProxy {
     generated: Vec<(Origin, Group)>,
     /// DNS records that `own` was built with.
     records: Arc<[DnsRecord]>,
-    /// Whether `own` was built for a proxy that lost destinations.
-    trimmed: bool,
+    /// Domains that `own` was built with, for a proxy that lost destinations.
+    domains: Option<Arc<[Arc<str>]>>,
     /// Rules of its class that `own` was built with.
     rules: Arc<Rules>,
     /// Inputs of the snapshot. `None` if they had faults.
@@ -143,8 +143,8 @@ struct ServerTls {
 /// Inputs of a proxy that lost destinations, and answers calls to them.
 #[derive(Clone, Copy)]
 pub(crate) struct Trimmed<'a> {
-    /// Of all destinations of the mesh.
-    pub(crate) records: &'a Arc<[DnsRecord]>,
+    /// Domains of the hostnames of all destinations.
+    pub(crate) domains: &'a Arc<[Arc<str>]>,
     /// Ranges of virtual addresses.
     pub(crate) ranges: &'a Arc<[Cidr]>,
 }
@@ -177,7 +177,7 @@ impl EngineProxy {
             own: Vec::new(),
             generated: Vec::new(),
             records: Arc::default(),
-            trimmed: false,
+            domains: None,
             rules: Arc::default(),
             parts: None,
             last_good,
@@ -219,15 +219,15 @@ impl EngineProxy {
             return changed;
         }
         let mut faults = Vec::new();
-        let trimmed = self.trimmed(subject);
-        let records = trimmed.map_or(&subject.class.records, |trimmed| trimmed.records);
+        let records = &subject.class.records;
         // Compare pointers: the table is long.
         let records_changed = !Arc::ptr_eq(&self.records, records) && self.has_dns(subject);
-        let own_changed = records_changed || self.trimmed != trimmed.is_some() || self.passthrough_changed(subject);
+        let domains = self.trimmed(subject).map(|trimmed| trimmed.domains.clone());
+        let own_changed = records_changed || self.domains != domains || self.passthrough_changed(subject);
         // A proxy with faults is always rebuilt: otherwise faults of its own resources would be lost.
         if stale == Stale::OwnResources || own_changed || !self.faults.is_empty() {
             self.records = records.clone();
-            self.trimmed = trimmed.is_some();
+            self.domains = domains;
             self.rules = subject.class.rules.clone();
             self.own = self.own(subject, context, &mut faults);
         }
@@ -411,7 +411,9 @@ impl EngineProxy {
             reuse_port: self.metadata.has(features::REUSE_PORT),
             outside: outside(subject, context.settings.shadow),
             inbound_ports: strict.then(declared),
-            trimmed: self.trimmed(subject).map(|trimmed| trimmed.ranges.clone()),
+            trimmed: self
+                .trimmed(subject)
+                .map(|trimmed| trimmed::Client { name: subject.key.name.clone(), ranges: trimmed.ranges.clone() }),
             confs: merged.listener,
         };
         Some(context.cache.passthrough.get(&input, |input| {
@@ -469,16 +471,17 @@ impl EngineProxy {
     fn dns_and_metrics(&self, subject: &Subject<'_>, context: &mut UpdateContext<'_>) -> Vec<(Origin, Group)> {
         let spec = &subject.dataplane.dataplane;
         let (mut own, mut documents) = (Vec::new(), BTreeMap::new());
-        let table = || DnsTable { records: self.records.clone(), ipv6: self.metadata.ipv6_enabled };
+        let table = |domains| DnsTable { records: self.records.clone(), domains, ipv6: self.metadata.ipv6_enabled };
         match self.metadata.dns_server(transparent(spec)) {
             Some(DnsServer::Envoy { port }) => {
-                let input = DnsListener { table: table(), port };
+                let input = DnsListener { table: table(Arc::default()), port };
                 let group = context.cache.dns.get(&input, |input| vec![build_listener(&dns::listener(input))]);
                 own.push((Origin::Dns, group));
             }
             Some(DnsServer::Runner { socket: _ }) => {
                 let make = |table: &DnsTable| Arc::new(dns::document(table));
-                documents.insert(dns::PATH, context.cache.dns_documents.get_shared(&table(), make));
+                let table = table(self.domains.clone().unwrap_or_default());
+                documents.insert(dns::PATH, context.cache.dns_documents.get_shared(&table, make));
             }
             None => (),
         }

@@ -9,14 +9,15 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::flight::Flight;
-use crate::ledger::{Held, Ledger};
+use crate::gate::Gate;
+use crate::ledger::Ledger;
 use crate::message::Nonce;
 use crate::resource::{Resources, Version};
-use crate::subscription::{Answer, Draft, Part, WILDCARD};
+use crate::subscription::{Answer, Draft, Held, Part, Subscription as _, WILDCARD};
 use crate::type_url::TypeUrl;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -94,37 +95,50 @@ impl crate::subscription::Subscription for Subscription {
         self.flight.is_waiting()
     }
 
-    /// Called far more often than something is pending; the first name that differs is enough.
-    fn is_pending(&self, part: Part, target: &Resources) -> bool {
-        let differs = |name: &Arc<str>| match (self.ledger.held(name), target.get(name)) {
-            (held, Some(resource)) => held != Held::Version(resource.version),
-            (held, None) => held != Held::Nothing && self.removes(part),
-        };
-        let mut asked = self.ledger.candidates(target).filter(|name| self.has_asked_for(name));
-        let owes = self.owes_all || !self.owed.is_empty();
-        let pending = owes || (part != Part::Owed && asked.any(differs));
-        debug_assert_eq!(pending, self.plan(part, target).is_some());
-        self.active && pending
+    fn awaits(&self, name: &str) -> bool {
+        self.flight.awaits(name)
     }
 
-    fn take(&mut self, part: Part, target: &Resources) -> Option<Draft> {
+    fn is_answered(&self, nonce: Nonce) -> bool {
+        self.flight.is_answered(nonce)
+    }
+
+    fn owes(&self) -> bool {
+        self.owes_all || !self.owed.is_empty()
+    }
+
+    fn differing<'a>(&'a self, target: &'a Resources) -> Box<dyn Iterator<Item = &'a Arc<str>> + 'a> {
+        let differs = |name: &&'a Arc<str>| match (self.ledger.held(name), target.get(*name)) {
+            (held, Some(resource)) => held.version() != Some(resource.version),
+            (held, None) => held != Held::Nothing,
+        };
+        let asked = self.ledger.candidates(target).filter(|name| self.has_asked_for(name));
+        Box::new(asked.filter(differs))
+    }
+
+    fn held(&self, name: &str) -> Held {
+        self.ledger.held(name)
+    }
+
+    fn take(&mut self, part: Part<'_>, target: &Resources) -> Option<Draft> {
         if !self.active {
             return None;
         }
-        let plan = self.plan(part, target);
-        if part == Part::Owed && !self.owes_all {
-            for name in std::mem::take(&mut self.owed) {
-                let held = target.get(&name).map_or(Held::Nothing, |resource| Held::Version(resource.version));
-                self.ledger.note(name, held);
-            }
-        } else {
-            // Resources whose removal is not sent yet stay with the client.
-            let kept = if self.removes(part) { BTreeMap::new() } else { self.stale(target) };
-            self.ledger.settle(target, kept);
+        let gate = self.gate(part);
+        let draft = self.plan(gate, target);
+        if gate.is_open() {
+            let left = self.differing(target).filter(|name| !gate.passes(name, target) && !self.owed.contains(*name));
+            let left = left.map(|name| (name.clone(), self.ledger.held(name))).collect();
+            self.ledger.settle(target, left);
             self.owed.clear();
             self.owes_all = false;
+        } else {
+            for name in std::mem::take(&mut self.owed) {
+                let held = target.get(&name).cloned().map_or(Held::Nothing, Held::Sent);
+                self.ledger.note(name, held);
+            }
         }
-        plan
+        draft
     }
 
     fn resend(&mut self, names: &[Arc<str>], target: &Resources) {
@@ -133,8 +147,8 @@ impl crate::subscription::Subscription for Subscription {
         self.owed.extend(again);
     }
 
-    fn sent(&mut self, nonce: Nonce) {
-        self.flight.sent(nonce);
+    fn sent(&mut self, nonce: Nonce, changed: Vec<Arc<str>>) {
+        self.flight.sent(nonce, changed);
     }
 
     fn refuse(request: &Request) -> Option<Draft> {
@@ -150,7 +164,7 @@ impl Subscription {
         // Without names nothing else would answer this request.
         self.owes_all = subscribe.is_empty() && initial.is_empty();
         for (name, version) in initial {
-            self.ledger.note(name, version.map_or(Held::Foreign, Held::Version));
+            self.ledger.note(name, version.map_or(Held::Foreign, Held::Reported));
         }
     }
 
@@ -168,6 +182,7 @@ impl Subscription {
         // The snapshot's copy of the name is shared by all streams.
         let name = target.and_then(|target| target.get_key_value(&name)).map_or(name, |(shared, _)| shared.clone());
         if !resumes || self.ledger.held(&name) == Held::Nothing {
+            self.ledger.note(name.clone(), Held::Nothing);
             self.owed.insert(name.clone());
         }
         self.names.insert(name);
@@ -191,38 +206,29 @@ impl Subscription {
         self.wildcard || self.names.contains(name)
     }
 
-    fn removes(&self, part: Part) -> bool {
-        part == Part::Break || !self.type_url.removed_last()
+    fn gate<'a>(&self, part: Part<'a>) -> Gate<'a> {
+        Gate { part, owes_all: self.owes_all, type_url: self.type_url }
     }
 
-    fn plan(&self, part: Part, target: &Resources) -> Option<Draft> {
-        let all = part != Part::Owed || self.owes_all;
-        let candidates = all.then(|| self.ledger.candidates(target)).into_iter().flatten();
-        let asked = candidates.filter(|name| self.has_asked_for(name));
+    fn plan(&self, gate: Gate<'_>, target: &Resources) -> Option<Draft> {
+        let differing = gate.is_open().then(|| self.differing(target)).into_iter().flatten();
+        let sendable = differing.filter(|name| gate.passes(name, target));
         // Both are sorted, or nearly so: sorting the list costs less than a set.
-        let mut names: Vec<&Arc<str>> = self.owed.iter().chain(asked).collect();
+        let mut names: Vec<&Arc<str>> = self.owed.iter().chain(sendable).collect();
         names.sort();
         names.dedup();
         let mut draft = Draft::default();
         for name in names {
-            let (held, owed) = (self.ledger.held(name), self.owed.contains(name));
-            match target.get(name) {
-                Some(resource) if held != Held::Version(resource.version) => {
-                    draft.changed.push(name.clone());
-                    draft.resources.push(resource.clone());
-                }
-                Some(resource) if owed => draft.resources.push(resource.clone()),
-                None if owed || (held != Held::Nothing && self.removes(part)) => draft.removed.push(name.clone()),
-                Some(_) | None => (),
+            let Some(resource) = target.get(name) else {
+                draft.removed.push(name.clone());
+                continue;
+            };
+            if self.ledger.held(name).version() != Some(resource.version) {
+                draft.changed.push(name.clone());
             }
+            draft.resources.push(resource.clone());
         }
         let empty = draft.resources.is_empty() && draft.removed.is_empty();
         (!empty || self.owes_all).then_some(draft)
-    }
-
-    /// Resources that the client has, that no longer exist for it, and whose removal was not sent.
-    fn stale(&self, target: &Resources) -> BTreeMap<Arc<str>, Held> {
-        let untold = |name: &Arc<str>| self.has_asked_for(name) && !self.owed.contains(name);
-        self.ledger.gone(target).filter(|(name, _)| untold(name)).collect()
     }
 }

@@ -9,15 +9,7 @@ use std::sync::Arc;
 use imbl::ordmap::DiffItem;
 
 use crate::resource::{Resources, Version};
-
-/// Version that the client has of a resource.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Held {
-    Nothing,
-    Version(Version),
-    /// It has a version that this server did not send.
-    Foreign,
-}
+use crate::subscription::Held;
 
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
@@ -27,8 +19,8 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     pub(crate) fn held(&self, name: &str) -> Held {
-        let from_base = || self.base.get(name).map_or(Held::Nothing, |resource| Held::Version(resource.version));
-        self.except.get(name).copied().unwrap_or_else(from_base)
+        let from_base = || self.base.get(name).cloned().map_or(Held::Nothing, Held::Sent);
+        self.except.get(name).cloned().unwrap_or_else(from_base)
     }
 
     /// Names for which `target` may differ from the client's state; all others are equal. May contain duplicates.
@@ -46,34 +38,25 @@ impl Ledger {
         }
     }
 
-    /// The client was sent all of `target`, and still has `also`, which is not in it.
-    pub(crate) fn settle(&mut self, target: &Resources, also: BTreeMap<Arc<str>, Held>) {
+    /// The client was sent all of `target`, except for these.
+    pub(crate) fn settle(&mut self, target: &Resources, except: BTreeMap<Arc<str>, Held>) {
         self.base = target.clone();
-        self.except = also;
+        self.except = except;
     }
 
     /// All resources that the client has in a known version.
     pub(crate) fn contents(&self) -> BTreeMap<&str, Version> {
         let names = self.base.keys().chain(self.except.keys()).map(|name| &**name);
         let held = names.map(|name| (name, self.held(name)));
-        held.filter_map(|(name, held)| if let Held::Version(version) = held { Some((name, version)) } else { None })
-            .collect()
+        held.filter_map(|(name, held)| Some((name, held.version()?))).collect()
     }
 
     /// Assumes that the client may have dropped everything. Resources that it may still have and should not are still
     /// removed; also under names that it no longer requests, because a response with them may be in flight.
     pub(crate) fn forget(&mut self, target: &Resources) {
-        let owed = self.gone(target).map(|(name, _)| (name, Held::Foreign)).collect();
+        let gone = self.candidates(target).filter(|name| !target.contains_key(*name));
+        let held = gone.filter(|name| self.held(name) != Held::Nothing);
+        let owed = held.map(|name| (name.clone(), Held::Foreign)).collect();
         self.settle(&Resources::default(), owed);
-    }
-
-    /// Resources that the client has and `target` does not.
-    pub(crate) fn gone(&self, target: &Resources) -> impl Iterator<Item = (Arc<str>, Held)> {
-        let removed = self.base.diff(target).filter_map(|item| match item {
-            DiffItem::Remove(name, _) => Some(name),
-            DiffItem::Add(..) | DiffItem::Update { .. } => None,
-        });
-        let names = removed.chain(self.except.keys().filter(|name| !target.contains_key(*name)));
-        names.map(|name| (name.clone(), self.held(name))).filter(|(_, held)| *held != Held::Nothing)
     }
 }

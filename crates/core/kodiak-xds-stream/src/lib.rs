@@ -9,7 +9,8 @@
 //! **Invariant:** bytes are never copied, read or made here; a response is a list of [`Arc<Encoded>`](Encoded).
 //! **Invariant:** nothing is queued. The pending changes are the difference between the last snapshot and the
 //! resources that were sent, so a newer snapshot replaces an unsent older one and a slow reader costs nothing.
-//! **Invariant:** every subscribe is answered at once; only changes wait for acknowledgements.
+//! **Invariant:** every subscribe is answered at once; only changes wait for acknowledgements, and only for those of
+//! resources that they refer to.
 //! **Invariant:** a rejected version is not sent again, unless the client requests it by name.
 
 #![deny(clippy::disallowed_methods)]
@@ -17,6 +18,7 @@
 pub mod counters;
 pub mod delta;
 mod flight;
+mod gate;
 mod ledger;
 pub mod message;
 pub mod resource;
@@ -29,7 +31,7 @@ pub mod type_url;
 
 pub use counters::Counters;
 pub use message::{Nonce, Response};
-pub use resource::{Encoded, ResourceSet, Resources, Snapshot, Version};
+pub use resource::{Encoded, Need, ResourceSet, Resources, Snapshot, Version};
 pub use stream::{Event, Stream};
 pub use subscription::Subscription;
 pub use type_url::{Requested, TypeUrl};

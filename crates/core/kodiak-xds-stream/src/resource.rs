@@ -38,11 +38,16 @@ impl fmt::Display for Version {
     }
 }
 
+/// A reference to another resource.
+pub type Need = (TypeUrl, Arc<str>);
+
 /// A resource in wire format, shared by all proxies that get it.
 #[derive(Debug, Clone)]
 pub struct Encoded {
     pub name: Arc<str>,
     pub version: Version,
+    /// Resources that it refers to, which may be part of the client's bootstrap. The order of responses follows from them.
+    pub needs: Box<[Need]>,
     /// One entry of `resources` in a delta response, with its tag and length.
     pub delta: Bytes,
     /// One entry of `resources` in a state-of-the-world response. A slice of `delta`, not a copy.

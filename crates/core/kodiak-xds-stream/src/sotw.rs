@@ -15,9 +15,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::flight::Flight;
+use crate::gate::Gate;
 use crate::message::Nonce;
 use crate::resource::{Resources, Version};
-use crate::subscription::{Answer, Draft, Part, WILDCARD};
+use crate::subscription::{Answer, Draft, Held, Part, WILDCARD};
 use crate::type_url::TypeUrl;
 
 use named::NamedResources;
@@ -135,30 +136,65 @@ impl crate::subscription::Subscription for Subscription {
         self.flight.is_waiting()
     }
 
-    fn is_pending(&self, part: Part, target: &Resources) -> bool {
-        self.active && !self.has_all(target) && self.plan(part, target).is_some()
+    fn awaits(&self, name: &str) -> bool {
+        self.flight.awaits(name)
     }
 
-    fn take(&mut self, part: Part, target: &Resources) -> Option<Draft> {
+    fn is_answered(&self, nonce: Nonce) -> bool {
+        self.flight.is_answered(nonce)
+    }
+
+    fn owes(&self) -> bool {
+        let owes_names = match &self.contents {
+            Contents::Whole(_) => false,
+            Contents::NamedResources(named) => named.owed_names() > 0,
+        };
+        owes_names || self.interest.owes_all || self.interest.resumes.is_some()
+    }
+
+    fn differing<'a>(&'a self, target: &'a Resources) -> Box<dyn Iterator<Item = &'a Arc<str>> + 'a> {
+        if self.has_all(target) {
+            return Box::new(std::iter::empty());
+        }
+        match &self.contents {
+            Contents::Whole(whole) => Box::new(whole.differing(&self.interest, target)),
+            Contents::NamedResources(named) => Box::new(named.differing(&self.interest, target)),
+        }
+    }
+
+    fn held(&self, name: &str) -> Held {
+        match &self.contents {
+            // Until it was compared, nothing is known of the set that a resuming client has.
+            Contents::Whole(_) if self.interest.resumes.is_some() => Held::Foreign,
+            Contents::Whole(whole) => whole.held(name),
+            Contents::NamedResources(named) => named.held(name),
+        }
+    }
+
+    fn take(&mut self, part: Part<'_>, target: &Resources) -> Option<Draft> {
         if !self.active {
             return None;
         }
-        if self.has_all(target) {
-            self.contents.settle(&self.interest, target);
+        let has_all = self.has_all(target);
+        if let (true, Contents::Whole(whole)) = (has_all, &mut self.contents) {
+            whole.settle(self.interest.of(target));
             self.interest.resumes = None;
         }
-        let draft = self.plan(part, target);
-        let all = part != Part::Owed || self.interest.owes_all;
-        if all {
-            self.interest.owes_all = false;
-            self.interest.resumes = None;
+        if self.must_wait(part) {
+            return None;
         }
+        let gate = self.gate(part);
+        let draft = self.plan(gate, target);
         match &mut self.contents {
             Contents::Whole(whole) if draft.is_some() => {
-                whole.settle(whole.wanted(&self.interest, target, keeps(self.type_url, part)));
+                whole.settle(whole.wanted(&self.interest, target, gate));
             }
             Contents::Whole(_) => (),
-            Contents::NamedResources(named) => named.sent(all, target),
+            Contents::NamedResources(named) => named.sent(&self.interest, target, gate),
+        }
+        if gate.is_open() {
+            self.interest.owes_all = false;
+            self.interest.resumes = None;
         }
         let mut draft = draft?;
         let version = match &self.contents {
@@ -177,8 +213,8 @@ impl crate::subscription::Subscription for Subscription {
         }
     }
 
-    fn sent(&mut self, nonce: Nonce) {
-        self.flight.sent(nonce);
+    fn sent(&mut self, nonce: Nonce, changed: Vec<Arc<str>>) {
+        self.flight.sent(nonce, changed);
     }
 
     fn refuse(request: &Request) -> Option<Draft> {
@@ -211,7 +247,7 @@ impl Subscription {
                 if widened {
                     rest.clear();
                 }
-                rest.owe(added);
+                rest.subscribe(added);
             }
         }
     }
@@ -224,24 +260,33 @@ impl Subscription {
         self.interest.resumes.is_some_and(|version| full && version == version_of(target))
     }
 
-    fn plan(&self, part: Part, target: &Resources) -> Option<Draft> {
-        if part == Part::Owed && !self.interest.owes_all {
+    /// A client that resumes a full set does not report its resources, so that whatever a response omits is removed. The
+    /// set is sent when none of it waits.
+    fn must_wait(&self, part: Part<'_>) -> bool {
+        let waits = match part {
+            Part::Owed => true,
+            Part::AllBut(names) => !names.is_empty(),
+        };
+        waits && self.type_url.is_whole() && self.interest.resumes.is_some() && !self.interest.owes_all
+    }
+
+    fn gate<'a>(&self, part: Part<'a>) -> Gate<'a> {
+        Gate { part, owes_all: self.interest.owes_all, type_url: self.type_url }
+    }
+
+    fn plan(&self, gate: Gate<'_>, target: &Resources) -> Option<Draft> {
+        if !gate.is_open() {
             return match &self.contents {
                 Contents::Whole(_) => None,
                 Contents::NamedResources(named) => named.owed(target),
             };
         }
-        let must = self.interest.owes_all || self.interest.resumes.is_some();
+        let must = gate.owes_all || self.interest.resumes.is_some();
         match &self.contents {
-            Contents::Whole(whole) => whole.plan(&self.interest, target, keeps(self.type_url, part), must),
-            Contents::NamedResources(named) => named.plan(&self.interest, target, must),
+            Contents::Whole(whole) => whole.plan(&self.interest, target, gate, must),
+            Contents::NamedResources(named) => named.plan(&self.interest, target, gate, must),
         }
     }
-}
-
-/// Whether removals are postponed.
-fn keeps(type_url: TypeUrl, part: Part) -> bool {
-    part != Part::Break && type_url.removed_last()
 }
 
 impl Interest {
@@ -277,13 +322,6 @@ impl Contents {
         match self {
             Self::Whole(_) => (),
             Self::NamedResources(named) => named.owe_none(),
-        }
-    }
-
-    fn settle(&mut self, interest: &Interest, target: &Resources) {
-        match self {
-            Self::Whole(whole) => whole.settle(interest.of(target)),
-            Self::NamedResources(named) => named.sent(true, target),
         }
     }
 }

@@ -1,28 +1,33 @@
-//! All types on one stream, and the order between them.
+//! All types on one stream, and the order between resources.
 //!
 //! Make before break, as the protocol requires under "Eventual consistency considerations":
 //! <https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol#eventual-consistency-considerations>
 //!
-//! 1. Secrets, then clusters, then their endpoints, are sent as they change. Endpoints wait until changed secrets and
-//!    clusters were *sent*, so that a client expects the SPIFFE ID of a new endpoint. They do not wait until these are
-//!    acknowledged: Envoy delays the acknowledgement of clusters until they are warm, and they need endpoints and
-//!    secrets for that. Waiting for it would be a deadlock.
-//! 2. Listeners, then routes, wait until clusters and endpoints are *acknowledged* or rejected, because only then are
-//!    their destinations in use. Routes come after listeners on the same stream and need no answer in between.
-//! 3. When listeners and routes are answered, unused endpoints, then clusters, then secrets are removed. Existing
-//!    connections stay on the previous listeners until Envoy has drained them, so the carrier of the stream may ask
-//!    for more time: removals then wait for [`Event::Drained`].
+//! A resource waits only for those that it refers to, never for all of a type ([`order`]): a cluster that does not get
+//! warm holds up neither endpoints of other clusters nor listeners that do not use it.
+//!
+//! 1. Secrets and clusters are sent as they change. Endpoints wait until their cluster and its secrets were *sent*, so
+//!    that a client expects the SPIFFE ID of a new endpoint. They do not wait until these are acknowledged: Envoy delays
+//!    the acknowledgement of clusters until they are warm, and they need endpoints and secrets for that. Waiting for it
+//!    would be a deadlock.
+//! 2. Listeners and routes wait until their clusters, and the endpoints of these, are *acknowledged* or rejected, because
+//!    only then are their destinations in use. A route also waits until changed listeners that refer to it were sent.
+//! 3. A removed secret, cluster or assignment stays until no resource that the client may have refers to it ([`unused`]).
+//!    Existing connections stay on the previous listeners until Envoy has drained them, so the carrier of the stream may
+//!    ask for more time: each cluster then waits for its own [`Event::Drained`].
 //!
 //! Each type has at most one unanswered push; changes in the meantime are sent as one difference after the answer. A
-//! rejection counts as an answer, so one invalid type does not block the others. Answers to new subscriptions
-//! wait for nothing: the client needs them now, perhaps before it can acknowledge something else.
+//! rejection counts as an answer, so one invalid resource does not block others. Answers to new subscriptions wait for
+//! nothing: the client needs them now, perhaps before it can acknowledge something else.
 //!
 //! Envoy warms an updated cluster anew and waits for its endpoints, though it has them. So endpoints are sent
 //! again after their cluster. The assignment of a cluster has the name of the cluster.
 //! <https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol#resource-warming>
 
+mod order;
 #[cfg(test)]
 mod tests;
+mod unused;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -33,21 +38,20 @@ use crate::resource::Snapshot;
 use crate::subscription::{Draft, Part, Subscription};
 use crate::type_url::{Requested, TypeUrl};
 
+use unused::Unused;
+
 /// Input of a stream; `R` is the request of its protocol.
 #[derive(Debug, Clone)]
 pub enum Event<R> {
     Request(Requested, R),
     Snapshot(Arc<Snapshot>),
-    /// No connections remain on listeners from before this [drain](Stream::drain).
+    /// No connections remain on listeners from before this [drain](Stream::drains).
     Drained(u64),
 }
 
-/// Order in which types are added and changed.
-const MAKE: [TypeUrl; TypeUrl::COUNT] =
+/// Order of the types in the responses to one event.
+const ORDER: [TypeUrl; TypeUrl::COUNT] =
     [TypeUrl::Secret, TypeUrl::Cluster, TypeUrl::Endpoint, TypeUrl::Listener, TypeUrl::Route];
-/// Order in which types are removed. Nothing references listeners and routes, and they are removed together with
-/// changes of their type: a new listener may need the address of a removed one.
-const BREAK: [TypeUrl; 3] = [TypeUrl::Endpoint, TypeUrl::Cluster, TypeUrl::Secret];
 
 /// A stream of one proxy; `S` is [`crate::delta::Subscription`] or [`crate::sotw::Subscription`].
 #[derive(Debug)]
@@ -59,12 +63,7 @@ pub struct Stream<S> {
     /// Clusters that were sent before the client requested endpoints on this stream. A resuming client reports that it
     /// has their endpoints, but those clusters wait for them.
     early_clusters: BTreeSet<Arc<str>>,
-    /// Whether removals wait for [`Event::Drained`].
-    drains: bool,
-    /// Number of replacements of listeners or routes.
-    replaced: u64,
-    /// The last replacement after which connections were drained.
-    drained: u64,
+    unused: Unused,
 }
 
 impl<S: Subscription> Default for Stream<S> {
@@ -75,38 +74,36 @@ impl<S: Subscription> Default for Stream<S> {
             counters: <[Counters; TypeUrl::COUNT]>::default(),
             last_nonce: 0,
             early_clusters: BTreeSet::new(),
-            drains: false,
-            replaced: 0,
-            drained: 0,
+            unused: Unused::default(),
         }
     }
 }
 
 impl<S: Subscription> Stream<S> {
-    /// A stream that removes nothing before [`Event::Drained`].
+    /// A stream that removes no cluster before [`Event::Drained`].
     pub fn draining() -> Self {
-        Self { drains: true, ..Self::default() }
+        Self { unused: Unused::draining(), ..Self::default() }
     }
 
     /// Responses to send after this event, in order.
     pub fn on(&mut self, event: Event<S::Request>) -> Vec<Response> {
         match event {
             Event::Snapshot(snapshot) => self.snapshot = Some(snapshot),
-            Event::Drained(drain) => self.drained = self.drained.max(drain),
+            Event::Drained(drain) => self.unused.drained(drain),
             Event::Request(Requested::Served(type_url), request) => self.request(type_url, request),
             Event::Request(unknown @ Requested::Unknown(_), request) => {
                 let refusal = S::refuse(&request);
-                return refusal.map(|draft| self.response(unknown, draft)).into_iter().collect();
+                return refusal.map(|draft| self.response(unknown, draft).0).into_iter().collect();
             }
         }
         let mut responses = Vec::new();
         if let Some(snapshot) = self.snapshot.clone() {
-            for type_url in MAKE {
-                self.make(type_url, &snapshot, &mut responses);
+            for type_url in ORDER {
+                self.send(type_url, &snapshot, &mut responses);
             }
-            for type_url in BREAK {
-                if self.may_break(type_url, &snapshot) {
-                    self.send(type_url, Part::Break, &snapshot, &mut responses);
+            if self.unused.update(&self.subscriptions, &snapshot, Nonce(self.last_nonce)) {
+                for type_url in unused::REMOVED_LAST {
+                    self.send(type_url, &snapshot, &mut responses);
                 }
             }
         }
@@ -130,25 +127,14 @@ impl<S: Subscription> Stream<S> {
     /// Whether the client has, and has answered, all resources of the last snapshot. Unused resources may still be
     /// there.
     pub fn is_settled(&self) -> bool {
-        let settled = |each: TypeUrl, snapshot: &Snapshot| {
-            let subscription = self.of(each);
-            !subscription.is_waiting() && !subscription.is_pending(Part::Make, snapshot.of(each))
-        };
+        let settled = |each: TypeUrl, snapshot: &Snapshot| !self.of(each).is_waiting() && !self.lacks(each, snapshot);
         let all = |snapshot: &Snapshot| TypeUrl::ALL.into_iter().all(|each| settled(each, snapshot));
         self.snapshot.as_deref().is_some_and(all)
     }
 
-    /// The drain that removals wait for, once listeners and routes are answered. `None` when nothing waits.
-    pub fn drain(&self) -> Option<u64> {
-        let waits = |snapshot: &Snapshot| {
-            let replaced = [TypeUrl::Listener, TypeUrl::Route].into_iter().all(|each| self.settled(each, snapshot));
-            replaced && BREAK.into_iter().any(|each| self.of(each).is_pending(Part::Break, snapshot.of(each)))
-        };
-        (self.is_draining() && self.snapshot.as_deref().is_some_and(waits)).then_some(self.replaced)
-    }
-
-    fn is_draining(&self) -> bool {
-        self.drains && self.drained < self.replaced
+    /// Number of drains that have begun. Each waits for its [`Event::Drained`], which also ends those before.
+    pub fn drains(&self) -> u64 {
+        self.unused.drains()
     }
 
     /// Whether there are clusters or listeners and the client has not subscribed to them yet. A client that reconnects
@@ -157,6 +143,13 @@ impl<S: Subscription> Stream<S> {
         let lacks = |snapshot: &Snapshot, each| !snapshot.of(each).is_empty() && !self.is_subscribed(each);
         let types = [TypeUrl::Cluster, TypeUrl::Listener];
         self.snapshot.as_deref().is_some_and(|snapshot| types.into_iter().any(|each| lacks(snapshot, each)))
+    }
+
+    /// Whether something of this type is to be sent, apart from removals of what may be in use.
+    fn lacks(&self, type_url: TypeUrl, snapshot: &Snapshot) -> bool {
+        let (subscription, target) = (self.of(type_url), snapshot.of(type_url));
+        let counts = |name: &Arc<str>| target.contains_key(name) || !type_url.removed_last();
+        subscription.is_active() && (subscription.owes() || subscription.differing(target).any(counts))
     }
 
     /// Whether there is a secret that the client has not requested yet. Envoy acknowledges clusters and listeners before it
@@ -183,49 +176,20 @@ impl<S: Subscription> Stream<S> {
         }
     }
 
-    fn make(&mut self, type_url: TypeUrl, snapshot: &Snapshot, responses: &mut Vec<Response>) {
-        let may_make = !self.of(type_url).is_waiting() && self.may_make(type_url, snapshot);
-        self.send(type_url, if may_make { Part::Make } else { Part::Owed }, snapshot, responses);
-    }
-
-    fn may_make(&self, type_url: TypeUrl, snapshot: &Snapshot) -> bool {
-        let made = |before| !self.of(before).is_pending(Part::Make, snapshot.of(before));
-        let answered = |before| made(before) && !self.of(before).is_waiting();
-        match type_url {
-            TypeUrl::Secret | TypeUrl::Cluster => true,
-            TypeUrl::Endpoint => made(TypeUrl::Cluster) && made(TypeUrl::Secret),
-            TypeUrl::Listener => answered(TypeUrl::Cluster) && answered(TypeUrl::Endpoint),
-            TypeUrl::Route => answered(TypeUrl::Cluster) && answered(TypeUrl::Endpoint) && made(TypeUrl::Listener),
-        }
-    }
-
-    fn may_break(&self, type_url: TypeUrl, snapshot: &Snapshot) -> bool {
-        let settled = |before: &[TypeUrl]| before.iter().all(|before| self.settled(*before, snapshot));
-        let users: &[TypeUrl] = match type_url {
-            TypeUrl::Listener | TypeUrl::Route => &[],
-            TypeUrl::Endpoint => &[TypeUrl::Listener, TypeUrl::Route],
-            TypeUrl::Cluster => &[TypeUrl::Listener, TypeUrl::Route, TypeUrl::Endpoint],
-            TypeUrl::Secret => &[TypeUrl::Listener, TypeUrl::Route, TypeUrl::Endpoint, TypeUrl::Cluster],
+    fn send(&mut self, type_url: TypeUrl, snapshot: &Snapshot, responses: &mut Vec<Response>) {
+        let waiting;
+        let part = if self.of(type_url).is_waiting() {
+            Part::Owed
+        } else {
+            waiting = self.waiting(type_url, snapshot);
+            Part::AllBut(&waiting)
         };
-        let subscription = self.of(type_url);
-        let made = !subscription.is_pending(Part::Make, snapshot.of(type_url));
-        !self.is_draining() && made && !subscription.is_waiting() && settled(users)
-    }
-
-    fn settled(&self, type_url: TypeUrl, snapshot: &Snapshot) -> bool {
-        let subscription = self.of(type_url);
-        !subscription.is_waiting() && !subscription.is_pending(Part::Break, snapshot.of(type_url))
-    }
-
-    fn send(&mut self, type_url: TypeUrl, part: Part, snapshot: &Snapshot, responses: &mut Vec<Response>) {
         let Some(draft) = self.subscriptions[type_url.index()].take(part, snapshot.of(type_url)) else { return };
-        match type_url {
-            TypeUrl::Cluster => self.warm(&draft, snapshot),
-            TypeUrl::Listener | TypeUrl::Route => self.replaced += 1,
-            TypeUrl::Endpoint | TypeUrl::Secret => (),
+        if type_url == TypeUrl::Cluster {
+            self.warm(&draft, snapshot);
         }
-        let response = self.response(Requested::Served(type_url), draft);
-        self.subscriptions[type_url.index()].sent(response.nonce);
+        let (response, changed) = self.response(Requested::Served(type_url), draft);
+        self.subscriptions[type_url.index()].sent(response.nonce, changed);
         self.counters[type_url.index()].sent += 1;
         responses.push(response);
     }
@@ -240,9 +204,10 @@ impl<S: Subscription> Stream<S> {
         }
     }
 
-    fn response(&mut self, type_url: Requested, draft: Draft) -> Response {
+    /// The response, and the resources that change with it.
+    fn response(&mut self, type_url: Requested, draft: Draft) -> (Response, Vec<Arc<str>>) {
         self.last_nonce += 1;
-        let Draft { resources, removed, version, changed: _ } = draft;
-        Response { type_url, nonce: Nonce(self.last_nonce), resources, removed, version }
+        let Draft { resources, removed, version, changed } = draft;
+        (Response { type_url, nonce: Nonce(self.last_nonce), resources, removed, version }, changed)
     }
 }

@@ -1,9 +1,10 @@
 //! The interface that the two protocols share, for one type on one stream.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::message::Nonce;
-use crate::resource::{Encoded, Resources, Version};
+use crate::resource::{Encoded, Need, Resources, Version};
 use crate::type_url::TypeUrl;
 
 /// The name that requests all resources.
@@ -24,15 +25,43 @@ pub enum Answer {
     },
 }
 
+/// State of a resource at the client, as far as responses and requests tell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Held {
+    Nothing,
+    Sent(Arc<Encoded>),
+    /// From an earlier stream, so only its version is known.
+    Reported(Version),
+    /// It may have a version that this server does not know.
+    Foreign,
+}
+
+impl Held {
+    pub fn version(&self) -> Option<Version> {
+        match self {
+            Self::Sent(resource) => Some(resource.version),
+            Self::Reported(version) => Some(*version),
+            Self::Nothing | Self::Foreign => None,
+        }
+    }
+
+    /// Resources that it refers to; `None` if they are unknown.
+    pub fn needs(&self) -> Option<&[Need]> {
+        match self {
+            Self::Nothing => Some(&[]),
+            Self::Sent(resource) => Some(&resource.needs),
+            Self::Reported(_) | Self::Foreign => None,
+        }
+    }
+}
+
 /// How much of the difference may be sent now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+#[derive(Debug, Clone, Copy)]
+pub enum Part<'a> {
     /// Only resources that the client requested and waits for.
     Owed,
-    /// Those, and new and changed resources; removals too, for types that nothing references (`TypeUrl::removed_last`).
-    Make,
-    /// Everything, including removals.
-    Break,
+    /// Those, and all that differs except for these names. What the client waits for is sent nevertheless.
+    AllBut(&'a BTreeSet<Arc<str>>),
 }
 
 /// A response without its nonce.
@@ -66,17 +95,29 @@ pub trait Subscription {
     /// Whether a response waits for its answer.
     fn is_waiting(&self) -> bool;
 
-    /// Whether `take` would return a response.
-    fn is_pending(&self, part: Part, target: &Resources) -> bool;
+    /// Whether a response that changed this resource waits for its answer.
+    fn awaits(&self, name: &str) -> bool;
+
+    /// Whether every response up to this one is answered.
+    fn is_answered(&self, nonce: Nonce) -> bool;
+
+    /// Whether the client waits for a response.
+    fn owes(&self) -> bool;
+
+    /// Requested resources that the client has in another version than `target`, lacks, or has too many of. A name may
+    /// come twice.
+    fn differing<'a>(&'a self, target: &'a Resources) -> Box<dyn Iterator<Item = &'a Arc<str>> + 'a>;
+
+    fn held(&self, name: &str) -> Held;
 
     /// The response that brings the client to this part of `target`. It counts as sent from then on.
-    fn take(&mut self, part: Part, target: &Resources) -> Option<Draft>;
+    fn take(&mut self, part: Part<'_>, target: &Resources) -> Option<Draft>;
 
     /// Sends these once more, as far as the client requested them and they exist.
     fn resend(&mut self, names: &[Arc<str>], target: &Resources);
 
-    /// The response of `take` was sent with this nonce.
-    fn sent(&mut self, nonce: Nonce);
+    /// The response of `take`, with these changed resources, was sent with this nonce.
+    fn sent(&mut self, nonce: Nonce, changed: Vec<Arc<str>>);
 
     /// Answer to a request for an unsupported type, if the client waits for one.
     fn refuse(request: &Self::Request) -> Option<Draft>;

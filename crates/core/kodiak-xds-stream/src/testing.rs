@@ -1,7 +1,11 @@
 //! Streams as short texts, for tests: `cds a1 b2 -c` is a response with clusters `a` and `b` in versions 1 and 2 and
-//! the removal of `c`; `cds a1 b1 / eds a1` is a snapshot, or two responses.
+//! the removal of `c`; `cds a1 b1 / eds a1` is a snapshot, or two responses. In a snapshot, `l1>a>b` is a listener or a
+//! route that refers to clusters `a` and `b`, or a cluster that refers to these secrets, and `l1+r` a listener that refers
+//! to route `r`. A cluster also refers to its endpoints.
 
+mod envoy;
 mod model;
+mod order;
 mod properties;
 
 use std::collections::BTreeMap;
@@ -10,7 +14,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::message::{Nonce, Response};
-use crate::resource::{Encoded, Snapshot, Version};
+use crate::resource::{Encoded, Need, Snapshot, Version};
 use crate::stream::{Event, Stream};
 use crate::subscription::Subscription;
 use crate::type_url::{Requested, TypeUrl};
@@ -143,15 +147,27 @@ pub(crate) fn snapshot(text: &str) -> Arc<Snapshot> {
         let Some(type_url) = words.next() else { continue };
         let type_url = TypeUrl::ALL.into_iter().find(|each| short(*each) == type_url).unwrap();
         for word in words {
-            let (name, version) = word.split_at(1);
-            snapshot.resources.insert(type_url, resource(name, version.parse().unwrap()));
+            let (name, rest) = word.split_at(1);
+            let (version, needs) = rest.split_at(rest.find(['>', '+']).unwrap_or(rest.len()));
+            let used = if type_url == CDS { SDS } else { CDS };
+            let needs = needs.as_bytes().chunks(2).map(|need| {
+                let kind = if need[0] == b'+' { RDS } else { used };
+                (kind, char::from(need[1]).to_string().into())
+            });
+            let own = (type_url == CDS).then(|| (EDS, name.into()));
+            let needs = needs.chain(own).collect();
+            snapshot.resources.insert(type_url, referring(name, version.parse().unwrap(), needs));
         }
     }
     Arc::new(snapshot)
 }
 
 pub(crate) fn resource(name: &str, version: u128) -> Arc<Encoded> {
-    Arc::new(Encoded { name: name.into(), version: Version(version), delta: Bytes::new(), sotw: Bytes::new() })
+    referring(name, version, Box::default())
+}
+
+pub(crate) fn referring(name: &str, version: u128, needs: Box<[Need]>) -> Arc<Encoded> {
+    Arc::new(Encoded { name: name.into(), version: Version(version), needs, delta: Bytes::new(), sotw: Bytes::new() })
 }
 
 fn show(response: &Response) -> String {

@@ -9,7 +9,7 @@ use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::Secret;
 use kodiak_xds_stream::{Encoded, TypeUrl, Version};
 
 use crate::check::Links;
-use crate::{encode, encode_as};
+use crate::encode::{encode_as, encode_referring};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Built {
@@ -19,32 +19,23 @@ pub struct Built {
 }
 
 pub fn build_listener(listener: &Listener) -> Built {
-    Built {
-        type_url: TypeUrl::Listener,
-        encoded: encode(&listener.name, listener),
-        links: Arc::new(Links::of_listener(listener)),
-    }
+    build(TypeUrl::Listener, &listener.name, listener, Links::of_listener(listener))
 }
 
 pub fn build_cluster(cluster: &Cluster) -> Built {
-    Built {
-        type_url: TypeUrl::Cluster,
-        encoded: encode(&cluster.name, cluster),
-        links: Arc::new(Links::of_cluster(cluster)),
-    }
+    build(TypeUrl::Cluster, &cluster.name, cluster, Links::of_cluster(cluster))
 }
 
 pub fn build_assignment(assignment: &ClusterLoadAssignment) -> Built {
-    let links = Links::of_assignment(assignment);
-    Built { type_url: TypeUrl::Endpoint, encoded: encode(&assignment.cluster_name, assignment), links: Arc::new(links) }
+    build(TypeUrl::Endpoint, &assignment.cluster_name, assignment, Links::of_assignment(assignment))
 }
 
 pub fn build_secret(secret: &Secret) -> Built {
-    Built {
-        type_url: TypeUrl::Secret,
-        encoded: encode(&secret.name, secret),
-        links: Arc::new(Links::of_secret(secret)),
-    }
+    build(TypeUrl::Secret, &secret.name, secret, Links::of_secret(secret))
+}
+
+fn build<M: kodiak_envoy::TypeUrl>(type_url: TypeUrl, name: &str, message: &M, links: Links) -> Built {
+    Built { type_url, encoded: encode_referring(name, message, &links.needs), links: Arc::new(links) }
 }
 
 /// For a secret whose bytes differ each time it is built.

@@ -27,7 +27,11 @@ const TTL: Duration = Duration::from_secs(30);
 pub fn document(table: &DnsTable) -> Document {
     let records: Vec<_> =
         table.records.iter().map(|record| json!({ "name": &*record.name, "ips": addresses(table, record) })).collect();
-    Document::new(json!({ "records": records, "ttl": TTL.as_secs(), "extraLabels": {} }).to_string())
+    let mut document = json!({ "records": records, "ttl": TTL.as_secs(), "extraLabels": {} });
+    if !table.domains.is_empty() {
+        document["domains"] = table.domains.iter().map(|domain| json!(**domain)).collect();
+    }
+    Document::new(document.to_string())
 }
 
 fn addresses(table: &DnsTable, record: &DnsRecord) -> Vec<String> {
@@ -73,13 +77,14 @@ fn domain(table: &DnsTable, record: &DnsRecord) -> DnsVirtualDomain {
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
+    use std::sync::Arc;
 
     use super::*;
     use crate::testing::check;
 
     fn table(ipv6: bool) -> DnsTable {
         let record = DnsRecord { name: "backend.mesh".into(), address: Ipv4Addr::new(240, 0, 0, 1) };
-        DnsTable { records: [record].into(), ipv6 }
+        DnsTable { records: [record].into(), domains: Arc::default(), ipv6 }
     }
 
     #[test]
@@ -87,6 +92,13 @@ mod tests {
         let expected =
             r#"{"records":[{"name":"backend.mesh","ips":["240.0.0.1","::ffff:f000:1"]}],"ttl":30,"extraLabels":{}}"#;
         assert_eq!(document(&table(true)).body(), expected);
+    }
+
+    #[test]
+    fn dp_gets_the_domains_whose_other_names_it_asks_for() {
+        let table = DnsTable { domains: ["mesh".into(), "svc.mesh.local".into()].into(), ..table(false) };
+        let expected = r#"{"records":[{"name":"backend.mesh","ips":["240.0.0.1"]}],"ttl":30,"extraLabels":{},"domains":["mesh","svc.mesh.local"]}"#;
+        assert_eq!(document(&table).body(), expected);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use kodiak_envoy::TypeUrl;
-use kodiak_xds_stream::{Encoded, Version};
+use kodiak_xds_stream::{Encoded, Need, Version};
 use prost::encoding::{encode_varint, encoded_len_varint};
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -14,21 +14,26 @@ const FIELD_2: u8 = 0x12;
 const VERSION: u8 = 0x0a;
 const NAME: u8 = 0x1a;
 
-/// The version is a hash of the content.
+/// A message that refers to no other resource. The version is a hash of the content.
 pub fn encode<M: TypeUrl>(name: &str, message: &M) -> Arc<Encoded> {
+    encode_referring(name, message, &[])
+}
+
+/// A message that refers to these resources.
+pub(crate) fn encode_referring<M: TypeUrl>(name: &str, message: &M, needs: &[Need]) -> Arc<Encoded> {
     let any = kodiak_envoy::any(message);
     let content = prost::Message::encode_to_vec(&any);
-    lay_out(name, Version(xxh3_128(&content)), &content)
+    lay_out(name, Version(xxh3_128(&content)), needs, &content)
 }
 
 /// For content that differs each time it is built although it is equivalent, such as a signature.
 pub fn encode_as<M: TypeUrl>(name: &str, version: Version, message: &M) -> Arc<Encoded> {
     let any = kodiak_envoy::any(message);
-    lay_out(name, version, &prost::Message::encode_to_vec(&any))
+    lay_out(name, version, &[], &prost::Message::encode_to_vec(&any))
 }
 
 /// Puts the `Any` last, so that the end of a delta entry is a state-of-the-world entry.
-fn lay_out(name: &str, version: Version, any: &[u8]) -> Arc<Encoded> {
+fn lay_out(name: &str, version: Version, needs: &[Need], any: &[u8]) -> Arc<Encoded> {
     let text = version.to_string();
     let parts: [(u8, &[u8]); 3] = [(VERSION, text.as_bytes()), (NAME, name.as_bytes()), (FIELD_2, any)];
     let inner: usize = parts.iter().map(|(_, part)| 1 + encoded_len_varint(part.len() as u64) + part.len()).sum();
@@ -44,7 +49,7 @@ fn lay_out(name: &str, version: Version, any: &[u8]) -> Arc<Encoded> {
     }
     let delta = Bytes::from(bytes);
     let sotw = delta.slice(sotw_at..);
-    Arc::new(Encoded { name: name.into(), version, delta, sotw })
+    Arc::new(Encoded { name: name.into(), version, needs: needs.into(), delta, sotw })
 }
 
 #[cfg(test)]

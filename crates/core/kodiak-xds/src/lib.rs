@@ -26,6 +26,7 @@ pub mod endpoints;
 pub mod external;
 mod filters;
 pub mod health;
+pub mod hostnames;
 pub mod inbound;
 pub mod input;
 mod metadata;

@@ -98,22 +98,28 @@ fn incoming(passthrough: &Passthrough, family: &Family) -> Listener {
 
 fn outgoing(passthrough: &Passthrough, family: &Family) -> Listener {
     // Virtual addresses are IPv4; clients connect to them over IPv4 even if DNS answers with mapped IPv6 addresses.
-    let trimmed = passthrough.trimmed.as_deref().filter(|_| !family.ipv6).unwrap_or_default();
-    let answered = (!trimmed.is_empty()).then(|| trimmed::chain(trimmed)).into_iter();
+    let trimmed = passthrough.trimmed.as_ref().filter(|client| !family.ipv6 && !client.ranges.is_empty());
+    let answered = trimmed.map(|client| {
+        let explanation = trimmed::explanation(&passthrough.mesh, &client.name);
+        trimmed::chain(&client.ranges, &explanation)
+    });
     let listener = Listener {
         traffic_direction: TrafficDirection::Outbound.into(),
         ..redirected(family.outbound, family.any, passthrough.outbound_port)
     };
-    let to = |cluster: &str| answered.clone().chain([outside(passthrough, family, cluster)]).collect();
+    let to = |cluster: &str| answered.clone().into_iter().chain([outside(passthrough, family, cluster)]).collect();
     match &passthrough.outside {
         OutsideTraffic::Allowed => Listener { filter_chains: to(family.outbound), ..listener },
         OutsideTraffic::RefusedByMesh => Listener { filter_chains: to(names::NO_DESTINATION), ..listener },
         OutsideTraffic::RefusedByPolicy => Listener {
-            filter_chains: answered.collect(),
+            filter_chains: answered.into_iter().collect(),
             default_filter_chain: Some(refused::chain(RefusingMode::None)),
             ..listener
         },
-        OutsideTraffic::Matched(matches) => matched::listener(listener, matches, family.ipv6, trimmed),
+        OutsideTraffic::Matched(matches) => {
+            let ranges = trimmed.map_or(&[][..], |client| &client.ranges);
+            matched::listener(listener, matches, family.ipv6, ranges, answered.as_ref())
+        }
     }
 }
 

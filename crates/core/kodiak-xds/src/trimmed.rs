@@ -3,6 +3,7 @@
 //! The hostname of a trimmed destination still resolves, so that a caller is told that it may not call it instead of
 //! that it does not exist. One filter chain is enough for all of them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use kodiak_envoy::duration;
@@ -31,30 +32,52 @@ use crate::{address, filters, names, routes};
 pub const REASON_HEADER: &str = "x-kodiak-reason";
 pub const REASON: &str = "unreachable";
 const STATUS: u32 = 403;
-/// Also the gRPC message. A connection that is not HTTP gets it too, with `-` as the host.
-const BODY: &str = "This proxy has no outbound for %DOWNSTREAM_LOCAL_ADDRESS% (host: %REQ(:AUTHORITY)%): no \
-                    MeshTrafficPermission allows this client to call it, or it has no such port. To see which, run: \
-                    kodiak why CLIENT %REQ(:AUTHORITY)%";
+/// The mesh of commands without `-m`.
+const DEFAULT_MESH: &str = "default";
 /// Ends connections of clients that wait for the server to speak first.
 const SILENCE: Duration = Duration::from_secs(2);
 
+/// A proxy that answers calls to destinations that it lost.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Client {
+    /// Name of its Dataplane.
+    pub name: Arc<str>,
+    /// Virtual addresses.
+    pub ranges: Arc<[Cidr]>,
+}
+
+/// Also the gRPC message. A connection that is not HTTP gets it too, with `-` as the host.
+pub(crate) fn explanation(mesh: &str, client: &str) -> String {
+    let mesh = if mesh == DEFAULT_MESH { String::new() } else { format!("-m {} ", literal(mesh)) };
+    format!(
+        "This proxy has no outbound for %DOWNSTREAM_LOCAL_ADDRESS% (host: %REQ(:AUTHORITY)%): no MeshTrafficPermission \
+         allows this client to call it, or it has no such port. To see which, run: kodiak why {mesh}{} %REQ(:AUTHORITY)%",
+        literal(client)
+    )
+}
+
+/// A name within a format string of Envoy.
+fn literal(name: &str) -> String {
+    name.replace('%', "%%")
+}
+
 /// Answers connections to these addresses that no listener has.
-pub(crate) fn chain(ranges: &[Cidr]) -> FilterChain {
+pub(crate) fn chain(ranges: &[Cidr], explanation: &str) -> FilterChain {
     let range = |range: &Cidr| address::range(&range.first().to_string(), range.length().into());
     let matched = FilterChainMatch { prefix_ranges: ranges.iter().map(range).collect(), ..FilterChainMatch::default() };
     FilterChain {
         filter_chain_match: Some(matched),
-        filters: vec![filters::http_filter(&manager())],
+        filters: vec![filters::http_filter(&manager(explanation))],
         ..FilterChain::default()
     }
 }
 
-fn manager() -> HttpConnectionManager {
+fn manager(explanation: &str) -> HttpConnectionManager {
     let response = DirectResponseAction { status: STATUS, ..DirectResponseAction::default() };
     let route = routes::route(routes::prefix("/"), route::Action::DirectResponse(response));
     let routes = routes::all_domains(names::TRIMMED.to_owned(), names::TRIMMED, vec![route]);
     // A string and not bytes, so that configuration dumps show it.
-    let body = DataSource { specifier: Some(Specifier::InlineString(BODY.to_owned())), ..DataSource::default() };
+    let body = DataSource { specifier: Some(Specifier::InlineString(explanation.to_owned())), ..DataSource::default() };
     HttpConnectionManager {
         common_http_protocol_options: Some(HttpProtocolOptions {
             idle_timeout: Some(duration(SILENCE)),
@@ -104,10 +127,17 @@ mod tests {
     use crate::testing::check;
 
     #[test]
+    fn explanation_names_the_client_and_its_mesh() {
+        let command = |mesh, client| explanation(mesh, client).split_once("run: ").unwrap().1.to_owned();
+        assert_eq!(command("default", "web-1"), "kodiak why web-1 %REQ(:AUTHORITY)%");
+        assert_eq!(command("shop", "100%"), "kodiak why -m shop 100%% %REQ(:AUTHORITY)%");
+    }
+
+    #[test]
     fn every_request_to_a_virtual_address_gets_403_with_the_reason() {
         let ranges: Vec<Cidr> = ["240.0.0.0/4", "10.7.0.0/16"].map(|range| range.parse().unwrap()).into();
         check(
-            &chain(&ranges),
+            &chain(&ranges, &explanation("default", "web-1")),
             r#"
             filter_chain_match:
               prefix_ranges: [{address_prefix: 240.0.0.0, prefix_len: 4}, {address_prefix: 10.7.0.0, prefix_len: 16}]
@@ -131,7 +161,7 @@ mod tests {
                     - {header: {key: x-kodiak-reason, value: unreachable}, append_action: OVERWRITE_IF_EXISTS_OR_ADD}
                   body_format:
                     text_format_source:
-                      inline_string: "This proxy has no outbound for %DOWNSTREAM_LOCAL_ADDRESS% (host: %REQ(:AUTHORITY)%): no MeshTrafficPermission allows this client to call it, or it has no such port. To see which, run: kodiak why CLIENT %REQ(:AUTHORITY)%"
+                      inline_string: "This proxy has no outbound for %DOWNSTREAM_LOCAL_ADDRESS% (host: %REQ(:AUTHORITY)%): no MeshTrafficPermission allows this client to call it, or it has no such port. To see which, run: kodiak why web-1 %REQ(:AUTHORITY)%"
                 route_config:
                   name: outbound:trimmed
                   validate_clusters: false

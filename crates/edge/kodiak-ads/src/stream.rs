@@ -4,6 +4,7 @@
 //! its responses into the outbox. A snapshot is passed only when the outbox is empty: snapshots that arrive while a client
 //! is slow replace each other, and the client gets the last one.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,11 +17,8 @@ use tokio_util::sync::CancellationToken;
 use crate::limits::Limits;
 use crate::outbox::Outbox;
 use crate::proxies::{Closing, Credential, Hello, Proxies, Session, StreamReport};
-use crate::requests::{Requests, invalid};
+use crate::requests::{MOST_NAMES, Requests, invalid};
 use crate::wire::Wire;
-
-/// Names that a stream may subscribe to.
-const MOST_NAMES: usize = 100_000;
 
 /// Properties of the connection of a stream.
 pub(crate) struct StreamContext {
@@ -84,6 +82,7 @@ impl Drop for EndOnPanic<'_> {
 /// `Ok` when the client ends the stream. It still gets the responses to its requests.
 async fn carry<W: Wire>(context: &StreamContext, requests: &mut Requests, outbox: &Outbox) -> Result<(), Closing> {
     let StreamContext { proxies, peer, credential, limits, .. } = context;
+    requests.expect_resources();
     let Ok(first) = tokio::time::timeout(limits.hello, requests.next::<W>()).await else {
         return Err(invalid("the first message of the stream did not arrive in time"));
     };
@@ -96,23 +95,19 @@ async fn carry<W: Wire>(context: &StreamContext, requests: &mut Requests, outbox
     let session = proxies.connect(hello).await?;
     tracing::debug!(%peer, node = id, "xDS stream opened");
     requests.trust();
-    let mut carrier =
-        Carrier::<W> { stream: Stream::draining(), session, outbox, unsettled: None, unsent: None, drain: None };
+    let mut carrier = Carrier::<W> {
+        stream: Stream::draining(),
+        session,
+        outbox,
+        unsettled: None,
+        unsent: None,
+        drains: Drains::default(),
+    };
     let ended = carrier.carry(&id, (first.type_url, first.request), requests, limits.drain).await;
     if let Err(closing) = &ended {
         carrier.session.report.closed(closing);
     }
     ended
-}
-
-async fn drained(drain: Option<(u64, Instant)>) -> u64 {
-    match drain {
-        Some((drain, end)) => {
-            tokio::time::sleep_until(end).await;
-            drain
-        }
-        None => std::future::pending().await,
-    }
 }
 
 pub(crate) async fn closed(closing: &mut watch::Receiver<Option<Closing>>) -> Closing {
@@ -140,8 +135,32 @@ struct Carrier<'a, W> {
     unsettled: Option<u64>,
     /// Revision of the last snapshot, until its responses are sent.
     unsent: Option<u64>,
-    /// Listeners that removals wait for, and until when.
-    drain: Option<(u64, Instant)>,
+    drains: Drains,
+}
+
+/// Drains of replaced listeners, which removals wait for.
+#[derive(Default)]
+struct Drains {
+    begun: u64,
+    ends: VecDeque<(u64, Instant)>,
+}
+
+impl Drains {
+    /// Connections of listeners that were replaced now get the full time.
+    fn begin(&mut self, begun: u64, time: Duration) {
+        if begun > self.begun {
+            self.begun = begun;
+            self.ends.push_back((begun, Instant::now() + time));
+        }
+    }
+
+    /// The next drain that ends. Cancel-safe.
+    async fn next(&mut self) -> u64 {
+        let Some((drain, end)) = self.ends.front().copied() else { return std::future::pending().await };
+        tokio::time::sleep_until(end).await;
+        self.ends.pop_front();
+        drain
+    }
 }
 
 impl<W: Wire> Carrier<'_, W> {
@@ -164,7 +183,7 @@ impl<W: Wire> Carrier<'_, W> {
                     Err(_) => return Err(released()),
                 },
                 () = outbox.response_taken() => self.report(),
-                drained = drained(self.drain), if self.drain.is_some() => self.on(Event::Drained(drained))?,
+                drained = self.drains.next() => self.on(Event::Drained(drained))?,
                 next = requests.next::<W>(), if !outbox.is_crowded() => {
                     let Some(next) = next? else { return Ok(()) };
                     if next.node.is_some_and(|node| node.id != id) {
@@ -173,7 +192,7 @@ impl<W: Wire> Carrier<'_, W> {
                     self.on(Event::Request(next.type_url, next.request))?;
                 }
             }
-            self.watch_drain(drain);
+            self.drains.begin(self.stream.drains(), drain);
         }
     }
 
@@ -194,14 +213,6 @@ impl<W: Wire> Carrier<'_, W> {
         self.outbox.put::<W>(responses)?;
         self.report();
         Ok(())
-    }
-
-    /// Each time listeners are replaced, their connections get the full time again.
-    fn watch_drain(&mut self, time: Duration) {
-        let drain = self.stream.drain();
-        if self.drain.map(|(drain, _)| drain) != drain {
-            self.drain = drain.map(|drain| (drain, Instant::now() + time));
-        }
     }
 
     fn report(&mut self) {

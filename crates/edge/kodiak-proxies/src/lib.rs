@@ -41,6 +41,7 @@ mod readiness;
 mod recheck;
 mod registrations;
 mod registry;
+mod resolve;
 mod run;
 mod sessions;
 mod settings;

@@ -15,6 +15,7 @@ use crate::Registry;
 const BOOTSTRAP: &str = "/bootstrap";
 const DRAIN: &str = "/drain";
 const PLAINTEXT_CALLERS: &str = "/plaintext-callers";
+const RESOLVE: &str = "/resolve";
 /// Many times the size of a Dataplane, a certificate and a token.
 const LONGEST_BODY: usize = 1024 * 1024;
 
@@ -41,6 +42,7 @@ impl Proxies for Registry {
                 "/bootstrap" => BOOTSTRAP,
                 "/drain" => DRAIN,
                 "/plaintext-callers" => PLAINTEXT_CALLERS,
+                "/resolve" => RESOLVE,
                 _ => return empty(StatusCode::NOT_FOUND),
             };
             let started = Instant::now();
@@ -64,6 +66,7 @@ impl Registry {
         match path {
             DRAIN => self.drain(request.headers(), request.body()).await,
             PLAINTEXT_CALLERS => self.plaintext_callers(request.headers(), request.body()),
+            RESOLVE => self.resolve(request.headers(), request.body()),
             _ => self.bootstrap(request).await,
         }
     }

@@ -25,6 +25,7 @@ use crate::{
     insights::{InsightWriter, Observation},
     readiness::InboundReadiness,
     registrations::Registrations,
+    resolve::MeshHostnames,
     sessions::{ProxyEvent, ProxyStatus, Reported, Sessions, SnapshotTokens, Stream},
     settings::{Authn, ProxySettings},
     traffic::TrafficRecorder,
@@ -32,7 +33,7 @@ use crate::{
 
 /// The proxies of this control plane. Cheap to clone; all clones share one state.
 ///
-/// It connects five parts, each with a lock of its own, and calls one after the other: no lock is held across another.
+/// It connects its parts, each with a lock of its own, and calls one after the other: no lock is held across another.
 #[derive(Clone)]
 pub struct Registry(pub(crate) Arc<Inner>);
 
@@ -44,6 +45,7 @@ pub(crate) struct Inner {
     pub(crate) readiness: InboundReadiness,
     pub(crate) registrations: Registrations,
     pub(crate) traffic: TrafficRecorder,
+    pub(crate) hostnames: MeshHostnames,
     stopping: AtomicBool,
     /// Also cancelled when this control plane ends, maybe before [`Registry::stop`].
     pub(crate) drain: OnceLock<CancellationToken>,
@@ -61,6 +63,7 @@ impl Registry {
             readiness: InboundReadiness::new(store.clone(), settings.health.is_some()),
             registrations: Registrations::new(settings.deregistration_delay),
             traffic: TrafficRecorder::new(store.clone(), settings.clone()),
+            hostnames: MeshHostnames::default(),
             stopping: AtomicBool::new(false),
             drain: OnceLock::new(),
             catalog,

@@ -1,7 +1,7 @@
 //! The server: UDP and TCP on one port.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +10,11 @@ use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::asked::{Asked, Directory};
 use super::message::{self, Question, TCP_LIMIT, UDP_LIMIT};
 use super::refresh::{Knowledge, refresh};
 use super::resolvers::{self, Transport, forward, read_message};
+use super::table::of_type;
 
 /// Queries that wait for a nameserver; further ones are answered with SERVFAIL.
 const MAX_WAITING: usize = 512;
@@ -26,13 +28,15 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Ports are chosen for UDP, and must be free for TCP too.
 const ATTEMPTS: usize = 16;
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct DnsSettings {
     /// Socket of Envoy with the DNS names.
     pub(crate) records: PathBuf,
     pub(crate) resolv_conf: PathBuf,
     /// Whether IPv6 addresses are answered.
     pub(crate) ipv6: bool,
+    /// Asked for names of the mesh that are not in the table.
+    pub(crate) directory: Arc<dyn Directory>,
 }
 
 pub(crate) struct Server {
@@ -63,7 +67,8 @@ impl Server {
     /// Answers queries, forever.
     pub(crate) async fn serve(self) {
         let (sender, knowledge) = watch::channel(Knowledge::default());
-        let resolver = Resolver { knowledge, ipv6: self.settings.ipv6 };
+        let asked = Asked::new(Arc::clone(&self.settings.directory));
+        let resolver = Resolver { knowledge, asked, ipv6: self.settings.ipv6 };
         tokio::join!(
             refresh(self.settings, self.address, sender),
             serve_udp(self.udp, resolver.clone()),
@@ -75,6 +80,7 @@ impl Server {
 #[derive(Clone)]
 struct Resolver {
     knowledge: watch::Receiver<Knowledge>,
+    asked: Asked,
     ipv6: bool,
 }
 
@@ -87,11 +93,30 @@ impl Resolver {
         Some(question.answer(&addresses, table.ttl, limit))
     }
 
-    /// Response of a nameserver, or SERVFAIL; `None` for a message that is no query.
+    /// Response of the control plane or of a nameserver, or SERVFAIL; `None` for a message that is no query.
     async fn ask_others(&self, request: &[u8], transport: Transport) -> Option<Vec<u8>> {
         let failure = message::failure(request)?;
+        if let Some(answer) = self.ask_control_plane(request, transport).await {
+            return Some(answer);
+        }
         let nameservers = Arc::clone(&self.knowledge.borrow().nameservers);
         Some(forward(&nameservers, request, transport).await.unwrap_or(failure))
+    }
+
+    /// Response with the address of a destination that this proxy may not call.
+    async fn ask_control_plane(&self, request: &[u8], transport: Transport) -> Option<Vec<u8>> {
+        let question = Question::read(request)?;
+        let table = Arc::clone(&self.knowledge.borrow().table);
+        if !table.is_asked(&question.name) {
+            return None;
+        }
+        let address = self.asked.address(&question.name).await?;
+        let addresses = [IpAddr::V4(address), IpAddr::V6(address.to_ipv6_mapped())];
+        let limit = match transport {
+            Transport::Udp => UDP_LIMIT,
+            Transport::Tcp => TCP_LIMIT,
+        };
+        Some(question.answer(&of_type(&addresses, question.kind, self.ipv6), table.ttl, limit))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The names of the mesh and their addresses.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use serde::Deserialize;
@@ -14,6 +14,8 @@ const USUAL_TTL: u32 = 30;
 pub(super) struct Table {
     /// By the name in lower case, without the trailing dot.
     records: BTreeMap<String, Vec<IpAddr>>,
+    /// Domains in which the control plane knows more names; those without a dot are in the domain "".
+    domains: BTreeSet<String>,
     pub(super) ttl: u32,
 }
 
@@ -23,6 +25,8 @@ struct Document {
     #[serde(default)]
     records: Vec<Record>,
     ttl: Option<u32>,
+    #[serde(default)]
+    domains: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -34,15 +38,16 @@ struct Record {
 
 impl Default for Table {
     fn default() -> Self {
-        Self { records: BTreeMap::new(), ttl: USUAL_TTL }
+        Self { records: BTreeMap::new(), domains: BTreeSet::new(), ttl: USUAL_TTL }
     }
 }
 
 impl Table {
     pub(super) fn from_json(text: &[u8]) -> Result<Self, serde_json::Error> {
-        let Document { records, ttl } = serde_json::from_slice(text)?;
+        let Document { records, ttl, domains } = serde_json::from_slice(text)?;
         let records = records.into_iter().map(|Record { name, ips }| (plain(&name), ips)).collect();
-        Ok(Self { records, ttl: ttl.unwrap_or(USUAL_TTL) })
+        let domains = domains.iter().map(|domain| plain(domain)).collect();
+        Ok(Self { records, domains, ttl: ttl.unwrap_or(USUAL_TTL) })
     }
 
     pub(super) fn len(&self) -> usize {
@@ -54,12 +59,24 @@ impl Table {
     /// All types of a known name are answered: a nameserver outside would answer that the name does not exist, and clients
     /// would apply that to its addresses too.
     pub(super) fn lookup(&self, name: &str, kind: u16, ipv6: bool) -> Option<Vec<IpAddr>> {
-        let wanted = |address: &&IpAddr| match address {
-            IpAddr::V4(_) => kind == TYPE_A,
-            IpAddr::V6(_) => kind == TYPE_AAAA && ipv6,
-        };
-        Some(self.records.get(name)?.iter().filter(wanted).copied().collect())
+        Some(of_type(self.records.get(name)?, kind, ipv6))
     }
+
+    /// Whether the control plane may know this name.
+    pub(super) fn is_asked(&self, name: &str) -> bool {
+        let dots = name.match_indices('.').map(|(dot, _)| &name[dot + 1..]);
+        let mut domains = dots.chain((!name.contains('.')).then_some(""));
+        !self.records.contains_key(name) && domains.any(|domain| self.domains.contains(domain))
+    }
+}
+
+/// The addresses that answer a question of this type.
+pub(super) fn of_type(addresses: &[IpAddr], kind: u16, ipv6: bool) -> Vec<IpAddr> {
+    let wanted = |address: &&IpAddr| match address {
+        IpAddr::V4(_) => kind == TYPE_A,
+        IpAddr::V6(_) => kind == TYPE_AAAA && ipv6,
+    };
+    addresses.iter().filter(wanted).copied().collect()
 }
 
 fn plain(name: &str) -> String {
@@ -98,6 +115,20 @@ mod tests {
             let expected = expected.map(|all| all.iter().map(|ip| ip.parse().unwrap()).collect::<Vec<IpAddr>>());
             assert_eq!(table.lookup(name, kind, ipv6), expected, "{name} {kind} {ipv6}");
         }
+    }
+
+    #[test]
+    fn unknown_names_in_the_domains_of_the_mesh_are_asked_for() {
+        let table = |domains: &str| {
+            let text = format!(r#"{{"records": [{{"name": "web.mesh"}}], "domains": {domains}}}"#);
+            Table::from_json(text.as_bytes()).unwrap()
+        };
+        let all =
+            ["web.mesh", "api.mesh", "a.b.mesh", "mesh", "xmesh", "api.xmesh", "api.svc.local", "example.com", ""];
+        let asked = |table: &Table| all.into_iter().filter(|name| table.is_asked(name)).collect::<Vec<_>>();
+        assert_eq!(asked(&table("[]")), [""; 0]);
+        assert_eq!(asked(&table(r#"["mesh", "svc.local"]"#)), ["api.mesh", "a.b.mesh", "api.svc.local"]);
+        assert_eq!(asked(&table(r#"[""]"#)), ["mesh", "xmesh", ""]);
     }
 
     #[test]

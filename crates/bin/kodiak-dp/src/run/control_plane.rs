@@ -1,7 +1,9 @@
-//! Requests to the control plane over HTTPS: `/bootstrap`, `/drain` and `/plaintext-callers`.
+//! Requests to the control plane over HTTPS: `/bootstrap`, `/drain`, `/plaintext-callers` and `/resolve`.
 
 use std::error::Error;
 use std::io;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -18,6 +20,7 @@ use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Options, RunError};
+use crate::dns::{Answer, Directory};
 use crate::plaintext_callers::{Report, Sent};
 
 const REQUEST_TIME: Duration = Duration::from_secs(10);
@@ -41,6 +44,24 @@ pub(super) struct ControlPlane {
 #[derive(Deserialize)]
 struct BootstrapAnswer {
     bootstrap: String,
+}
+
+#[derive(Deserialize)]
+struct ResolveAnswer {
+    address: Ipv4Addr,
+}
+
+/// The hostnames of the mesh of a proxy.
+pub(super) struct MeshDirectory {
+    pub(super) control_plane: Arc<ControlPlane>,
+    pub(super) mesh: String,
+    pub(super) name: String,
+}
+
+impl Directory for MeshDirectory {
+    fn resolve<'a>(&'a self, hostname: &'a str) -> Answer<'a> {
+        Box::pin(self.control_plane.resolve(&self.mesh, &self.name, hostname))
+    }
 }
 
 impl ControlPlane {
@@ -153,6 +174,21 @@ impl ControlPlane {
         };
         tracing::debug!(%error, "failed to report callers without mTLS, retrying");
         Sent::Failed
+    }
+
+    /// Address of a hostname of the mesh, also of a destination that the proxy may not call.
+    async fn resolve(&self, mesh: &str, name: &str, hostname: &str) -> Result<Option<Ipv4Addr>, String> {
+        let body = Bytes::from(json!({"mesh": mesh, "name": name, "hostname": hostname}).to_string());
+        match self.post("/resolve", body, self.token.clone()).await {
+            Ok((StatusCode::OK, body)) => {
+                let answer: ResolveAnswer = serde_json::from_slice(&body).map_err(|error| error.to_string())?;
+                Ok(Some(answer.address))
+            }
+            Ok((StatusCode::NOT_FOUND, _)) => Ok(None),
+            Ok((status, _)) => Err(format!("it answered {status}")),
+            Err(RequestError::Untrusted(error)) => Err(error.to_string()),
+            Err(RequestError::Passing(error)) => Err(error),
+        }
     }
 
     async fn post(

@@ -33,7 +33,7 @@ use crate::dns;
 use crate::envoy::Version;
 use crate::metrics::MetricsServer;
 use crate::socket;
-use control_plane::ControlPlane;
+use control_plane::{ControlPlane, MeshDirectory};
 use process::Envoy;
 use readiness::Readiness;
 use work_dir::WorkDir;
@@ -78,7 +78,7 @@ impl Runner {
         let listener = TcpListener::bind(ready).await.map_err(in_use)?;
         let readiness_address = listener.local_addr().map_err(in_use)?;
         let dns = match &options.dns {
-            Some(dns) => Some(listen_for_dns(dns, &options, &work_dir).await?),
+            Some(dns) => Some(listen_for_dns(dns, &options, &work_dir, &control_plane).await?),
             None => None,
         };
         let dns_address = dns.as_ref().map(dns::Server::address);
@@ -204,12 +204,23 @@ async fn watched(failed: Arc<Notify>, task: impl Future<Output = ()>) {
     task.await;
 }
 
-async fn listen_for_dns(dns: &Dns, options: &Options, work_dir: &WorkDir) -> Result<dns::Server, RunError> {
+async fn listen_for_dns(
+    dns: &Dns,
+    options: &Options,
+    work_dir: &WorkDir,
+    control_plane: &Arc<ControlPlane>,
+) -> Result<dns::Server, RunError> {
+    let directory = MeshDirectory {
+        control_plane: Arc::clone(control_plane),
+        mesh: options.proxy.mesh.clone(),
+        name: options.proxy.name.clone(),
+    };
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, dns.port));
     let settings = dns::DnsSettings {
         records: work_dir.dynamic_config_socket(),
         resolv_conf: dns.resolv_conf.clone(),
         ipv6: options.ipv6,
+        directory: Arc::new(directory),
     };
     let in_use = |source: io::Error| RunError::Listen { what: "DNS", flag: "--dns-port", address, source };
     dns::Server::bind(address, settings).await.map_err(in_use)

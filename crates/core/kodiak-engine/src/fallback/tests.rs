@@ -14,8 +14,13 @@ fn id(type_url: TypeUrl, name: &str) -> ResourceId {
 }
 
 fn built(type_url: TypeUrl, name: &str, version: u128, links: Links) -> Built {
-    let encoded =
-        Encoded { name: name.into(), version: Version(version), delta: Bytes::default(), sotw: Bytes::default() };
+    let encoded = Encoded {
+        name: name.into(),
+        version: Version(version),
+        needs: Box::default(),
+        delta: Bytes::default(),
+        sotw: Bytes::default(),
+    };
     Built { type_url, encoded: Arc::new(encoded), links: Arc::new(links) }
 }
 

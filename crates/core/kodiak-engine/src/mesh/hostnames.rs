@@ -1,18 +1,21 @@
-//! DNS records for proxies that lose destinations, kept up to date.
+//! Hostnames of all destinations, for proxies that lose some of them, kept up to date.
 
 use std::{collections::BTreeSet, sync::Arc};
+
+use kodiak_xds::hostnames::HostnameIndex;
 
 use super::Mesh;
 use crate::{
     Identities,
     engine::UpdateContext,
+    hostnames::Hostnames,
     permitted::Permitted,
     plan::Sources,
     target::{Target, Touched},
 };
 
 impl Mesh {
-    /// Returns the proxies to update, because the table changed.
+    /// Returns the proxies to update, because the domains of the names changed.
     pub(super) fn update_hostnames(
         &mut self,
         targets: &BTreeSet<Target>,
@@ -31,6 +34,11 @@ impl Mesh {
         let classes = self.classes.ids().filter_map(|id| self.classes.get(id));
         let trimmed = classes.filter(|(key, _)| changed && key.permitted.is_some());
         trimmed.flat_map(|(_, class)| class.members.iter().cloned()).collect()
+    }
+
+    /// `None` if no proxy loses destinations, or none explains it.
+    pub(crate) fn hostnames(&self) -> Option<&HostnameIndex> {
+        self.hostnames.as_ref().map(Hostnames::index)
     }
 
     pub(super) fn sources<'a>(&'a self, identities: &'a dyn Identities) -> Sources<'a> {

@@ -1,12 +1,13 @@
 //! Endpoints, routes and secrets: a response holds only resources that are new to the client.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Interest;
-use crate::ledger::{Held, Ledger};
+use crate::gate::Gate;
+use crate::ledger::Ledger;
 use crate::resource::{Resources, Version};
-use crate::subscription::Draft;
+use crate::subscription::{Draft, Held};
 
 #[derive(Debug, Default)]
 pub(super) struct NamedResources {
@@ -24,6 +25,14 @@ impl NamedResources {
         self.owed.extend(names);
     }
 
+    /// A client that adds a name does not have the resource.
+    pub(super) fn subscribe(&mut self, names: Vec<Arc<str>>) {
+        for name in &names {
+            self.ledger.note(name.clone(), Held::Nothing);
+        }
+        self.owe(names);
+    }
+
     pub(super) fn owe_none(&mut self) {
         self.owed.clear();
     }
@@ -37,26 +46,40 @@ impl NamedResources {
         (!self.owed.is_empty()).then(|| self.draft(self.owed.iter(), target))
     }
 
-    pub(super) fn plan(&self, interest: &Interest, target: &Resources, must: bool) -> Option<Draft> {
-        let candidates = self.ledger.candidates(target);
+    pub(super) fn held(&self, name: &str) -> Held {
+        self.ledger.held(name)
+    }
+
+    /// Removed resources are not among them: this protocol cannot remove them.
+    pub(super) fn differing<'a>(
+        &'a self,
+        interest: &'a Interest,
+        target: &'a Resources,
+    ) -> impl Iterator<Item = &'a Arc<str>> {
         let differs = |name: &Arc<str>| {
-            let version = target.get(name).map(|resource| Held::Version(resource.version));
-            version.is_some_and(|version| version != self.ledger.held(name))
+            target.get(name).is_some_and(|resource| self.ledger.held(name).version() != Some(resource.version))
         };
-        let differing = candidates.into_iter().filter(|name| interest.covers(name) && differs(name));
-        let names: BTreeSet<_> = differing.chain(&self.owed).cloned().collect();
+        self.ledger.candidates(target).filter(move |name| interest.covers(name) && differs(name))
+    }
+
+    pub(super) fn plan(&self, interest: &Interest, target: &Resources, gate: Gate<'_>, must: bool) -> Option<Draft> {
+        let sendable = self.differing(interest, target).filter(|name| gate.passes(name, target));
+        let names: BTreeSet<_> = sendable.chain(&self.owed).cloned().collect();
         (must || !names.is_empty()).then(|| self.draft(names.iter(), target))
     }
 
-    /// The client was sent all its resources of `target`, or only the owed names.
-    pub(super) fn sent(&mut self, all: bool, target: &Resources) {
+    /// The client was sent what it waits for, and what passes an open gate.
+    pub(super) fn sent(&mut self, interest: &Interest, target: &Resources, gate: Gate<'_>) {
         let owed = std::mem::take(&mut self.owed);
-        if all {
-            self.ledger.settle(target, BTreeMap::new());
+        if gate.is_open() {
+            let left =
+                self.differing(interest, target).filter(|name| !gate.passes(name, target) && !owed.contains(*name));
+            let left = left.map(|name| (name.clone(), self.ledger.held(name))).collect();
+            self.ledger.settle(target, left);
             return;
         }
         for name in owed {
-            let held = target.get(&name).map_or(Held::Nothing, |resource| Held::Version(resource.version));
+            let held = target.get(&name).cloned().map_or(Held::Nothing, Held::Sent);
             self.ledger.note(name, held);
         }
     }
@@ -68,7 +91,7 @@ impl NamedResources {
 
     fn draft<'a>(&self, names: impl Iterator<Item = &'a Arc<str>>, target: &Resources) -> Draft {
         let resources: Vec<_> = names.filter_map(|name| target.get(name).cloned()).collect();
-        let is_new = |version: Version, name: &str| self.ledger.held(name) != Held::Version(version);
+        let is_new = |version: Version, name: &str| self.ledger.held(name).version() != Some(version);
         let new = resources.iter().filter(|resource| is_new(resource.version, &resource.name));
         let changed = new.map(|resource| resource.name.clone()).collect();
         Draft { resources, changed, ..Draft::default() }

@@ -1,13 +1,17 @@
 //! Clusters and listeners: every response holds the full set.
 //!
-//! A removed cluster stays in the set until listeners and routes no longer use it. Only a client that resumes with
-//! another version loses such clusters at once: it does not report its resources.
+//! What may not be sent yet stays in the set as it was: a changed listener in its last version, and a removed cluster until
+//! listeners and routes no longer use it. Only a client that resumes with another version loses such clusters at once: it
+//! does not report its resources.
 
 use std::sync::Arc;
 
+use imbl::ordmap::DiffItem;
+
 use super::{Interest, version_of};
+use crate::gate::Gate;
 use crate::resource::{Resources, Version};
-use crate::subscription::Draft;
+use crate::subscription::{Draft, Held};
 
 #[derive(Debug, Default)]
 pub(super) struct Whole {
@@ -17,8 +21,8 @@ pub(super) struct Whole {
 
 impl Whole {
     /// The set to send if it differs from the last, or if `must` is set.
-    pub(super) fn plan(&self, interest: &Interest, target: &Resources, keeps: bool, must: bool) -> Option<Draft> {
-        let wanted = self.wanted(interest, target, keeps);
+    pub(super) fn plan(&self, interest: &Interest, target: &Resources, gate: Gate<'_>, must: bool) -> Option<Draft> {
+        let wanted = self.wanted(interest, target, gate);
         if !must && self.sent.diff(&wanted).next().is_none() {
             return None;
         }
@@ -27,13 +31,35 @@ impl Whole {
         Some(Draft { resources: wanted.values().cloned().collect(), changed, ..Draft::default() })
     }
 
-    /// The set for the client; with postponed removals, if `keeps`.
-    pub(super) fn wanted(&self, interest: &Interest, target: &Resources, keeps: bool) -> Resources {
-        let mut wanted = interest.of(target);
-        if keeps {
-            let stale = self.sent.iter().filter(|(name, _)| !target.contains_key(*name));
-            let stale: Vec<_> = stale.map(|(name, resource)| (name.clone(), resource.clone())).collect();
-            wanted.extend(stale);
+    pub(super) fn differing<'a>(
+        &'a self,
+        interest: &'a Interest,
+        target: &'a Resources,
+    ) -> impl Iterator<Item = &'a Arc<str>> {
+        let names = self.sent.diff(target).map(|item| match item {
+            DiffItem::Add(name, _) | DiffItem::Remove(name, _) | DiffItem::Update { new: (name, _), .. } => name,
+        });
+        names.filter(|name| interest.covers(name))
+    }
+
+    pub(super) fn held(&self, name: &str) -> Held {
+        self.sent.get(name).cloned().map_or(Held::Nothing, Held::Sent)
+    }
+
+    /// The set for the client, without differences that may not be sent yet.
+    pub(super) fn wanted(&self, interest: &Interest, target: &Resources, gate: Gate<'_>) -> Resources {
+        let all = interest.of(target);
+        let mut wanted = all.clone();
+        for item in self.sent.diff(&all) {
+            match item {
+                DiffItem::Add(name, _) if !gate.passes(name, target) => drop(wanted.remove(name)),
+                DiffItem::Remove(name, old) | DiffItem::Update { old: (name, old), .. }
+                    if !gate.passes(name, target) =>
+                {
+                    wanted.insert(name.clone(), old.clone());
+                }
+                DiffItem::Add(..) | DiffItem::Remove(..) | DiffItem::Update { .. } => (),
+            }
         }
         wanted
     }

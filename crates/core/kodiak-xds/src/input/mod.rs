@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use kodiak_model::policy::Conf;
 use kodiak_model::tls::TlsVersion;
-use kodiak_model::{Cidr, InboundTls, Kri, Protocol};
+use kodiak_model::{InboundTls, Kri, Protocol};
 use kodiak_policies::passthrough::PassthroughMatch;
 use kodiak_policies::target::{Backends, ProxyFacts, UpstreamTraffic};
 use kodiak_policies::{Confs, Entry};
@@ -21,6 +21,7 @@ pub use metrics::{CollectorCluster, CollectorListener, Metrics, MetricsListener,
 pub use validation::{Cas, TrustedCas, Validation};
 
 use crate::dynamic_config::Document;
+use crate::trimmed;
 
 /// Values by policy kind.
 pub type ByKind<T> = BTreeMap<&'static str, T>;
@@ -316,9 +317,8 @@ pub struct Passthrough {
     pub outside: OutsideTraffic,
     /// Ports that accept inbound connections; all when missing.
     pub inbound_ports: Option<Vec<u32>>,
-    /// Ranges of virtual addresses, if the proxy answers calls to those that it has no listener for: destinations were
-    /// trimmed, and their hostnames resolve.
-    pub trimmed: Option<Arc<[Cidr]>>,
+    /// Set if destinations of the proxy were trimmed, and it answers calls to them.
+    pub trimmed: Option<trimmed::Client>,
     pub mesh: Arc<str>,
     /// Confs for outbound connections.
     pub confs: Arc<ByKind<Confs>>,
@@ -414,6 +414,8 @@ pub struct DynamicConfig {
 pub struct DnsTable {
     /// Sorted by name.
     pub records: Arc<[DnsRecord]>,
+    /// Domains whose other names `kodiak dp` asks the control plane for.
+    pub domains: Arc<[Arc<str>]>,
     pub ipv6: bool,
 }
 

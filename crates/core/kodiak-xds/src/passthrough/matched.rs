@@ -16,7 +16,7 @@ use super::leaves::{self, Decision, Hosts, Inspected, Leaf};
 use super::refused::{self, RefusingMode};
 use crate::input::{HostHeader, UpstreamProtocol};
 use crate::routes::{self, RouteTimeouts};
-use crate::{address, clusters, filters, names, timeouts, trimmed};
+use crate::{address, clusters, filters, names, timeouts};
 
 const TLS: &str = "tls";
 const PLAINTEXT: &str = "raw_buffer";
@@ -24,8 +24,14 @@ const PLAINTEXT: &str = "raw_buffer";
 const HTTP: &[&str] = &["http/1.0", "http/1.1", "h2c"];
 
 /// Adds the chains of one IP family to a listener for redirected connections. The proxy answers calls to addresses in
-/// the `trimmed` ranges itself.
-pub(super) fn listener(redirected: Listener, matches: &[PassthroughMatch], ipv6: bool, trimmed: &[Cidr]) -> Listener {
+/// the `trimmed` ranges itself, with the chain `answers`.
+pub(super) fn listener(
+    redirected: Listener,
+    matches: &[PassthroughMatch],
+    ipv6: bool,
+    trimmed: &[Cidr],
+    answers: Option<&FilterChain>,
+) -> Listener {
     let inspection = Inspection::of(matches);
     let hidden: Vec<IpRange> =
         trimmed.iter().filter_map(|range| IpRange::new(range.first().into(), range.length())).collect();
@@ -33,7 +39,7 @@ pub(super) fn listener(redirected: Listener, matches: &[PassthroughMatch], ipv6:
     let listener_filters = inspection.filters();
     let inspects = !listener_filters.is_empty();
     Listener {
-        filter_chains: answered(&leaves, trimmed).chain(leaves.iter().flat_map(|leaf| chains(leaf, ipv6))).collect(),
+        filter_chains: answered(&leaves, answers).chain(leaves.iter().flat_map(|leaf| chains(leaf, ipv6))).collect(),
         default_filter_chain: Some(refused::chain(RefusingMode::Matched)),
         listener_filters,
         listener_filters_timeout: inspects.then(|| duration(TIMEOUT)),
@@ -62,14 +68,14 @@ fn cluster(matched: &PassthroughMatch) -> Cluster {
 }
 
 /// Envoy looks at the port first, so each port needs a chain for these addresses.
-fn answered<'a>(leaves: &'a [Leaf<'_>], ranges: &'a [Cidr]) -> impl Iterator<Item = FilterChain> + 'a {
-    let one_per_port = leaves.iter().filter(|leaf| leaf.ranges.is_empty() && !ranges.is_empty());
-    one_per_port.map(|leaf| {
-        let mut chain = trimmed::chain(ranges);
+fn answered<'a>(leaves: &'a [Leaf<'_>], answers: Option<&'a FilterChain>) -> impl Iterator<Item = FilterChain> + 'a {
+    let one_per_port = leaves.iter().filter(|leaf| leaf.ranges.is_empty());
+    one_per_port.filter_map(move |leaf| {
+        let mut chain = answers?.clone();
         if let Some(matched) = &mut chain.filter_chain_match {
             matched.destination_port = leaf.port.map(u32::from);
         }
-        chain
+        Some(chain)
     })
 }
 

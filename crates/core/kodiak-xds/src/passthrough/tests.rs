@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::check::Links;
 use crate::testing::{at, check};
+use crate::trimmed::Client;
 
 fn passthrough() -> Passthrough {
     Passthrough {
@@ -79,7 +80,11 @@ fn disallowed_traffic_has_no_endpoints() {
 #[test]
 fn virtual_addresses_without_a_listener_have_a_chain_of_their_own() {
     let ranges: [Cidr; 1] = ["240.0.0.0/4".parse().unwrap()];
-    let trimmed = Passthrough { trimmed: Some(ranges.into()), ipv6: true, ..passthrough() };
+    let trimmed = Passthrough {
+        trimmed: Some(Client { name: "web-1".into(), ranges: ranges.into() }),
+        ipv6: true,
+        ..passthrough()
+    };
     let listeners = listeners(&trimmed);
     let chains = |name: &str| {
         let listener = listeners.iter().find(|listener| listener.name == name).unwrap();
@@ -375,7 +380,9 @@ fn ranges_belong_to_the_listener_of_their_family() {
 fn virtual_addresses_without_a_listener_are_answered_at_every_port() {
     let trimmed: [Cidr; 1] = ["240.0.0.0/4".parse().unwrap()];
     let input = matching(&["tls example.com 443", "tcp 0.0.0.0/0", "tcp 241.0.0.1 80"]);
-    let listener = listeners(&Passthrough { trimmed: Some(trimmed.into()), ..input }).remove(0);
+    let listener =
+        listeners(&Passthrough { trimmed: Some(Client { name: "web-1".into(), ranges: trimmed.into() }), ..input })
+            .remove(0);
     let all = chains(&listener);
     assert_eq!(all[..2], [": * 240.0.0.0/4", ": 443 240.0.0.0/4"]);
     assert!(!all.iter().any(|chain| chain.contains("241.0.0.1")), "{all:?}");

@@ -18,7 +18,7 @@ fn resource(name: &str, length: usize) -> Arc<Encoded> {
     let entry = Resource { name: name.to_owned(), resource: Some(any), ..Resource::default() };
     let delta = DeltaDiscoveryResponse { resources: vec![entry], ..DeltaDiscoveryResponse::default() };
     let (delta, sotw) = (delta.encode_to_vec().into(), sotw.encode_to_vec().into());
-    Arc::new(Encoded { name: name.into(), version: Version(1), delta, sotw })
+    Arc::new(Encoded { name: name.into(), version: Version(1), needs: Box::default(), delta, sotw })
 }
 
 /// The answer to a client that asks for all clusters and for one that does not exist.

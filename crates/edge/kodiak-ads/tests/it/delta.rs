@@ -6,10 +6,11 @@ use kodiak_envoy::envoy::service::discovery::v3::DeltaDiscoveryRequest;
 use kodiak_envoy::google::rpc::Status;
 use kodiak_envoy::unpack;
 use kodiak_xds_stream::TypeUrl;
+use prost::Message as _;
 
 use crate::bed::Bed;
 use crate::client::{DELTA, Delta, names, node, subscribe};
-use crate::resources::{cluster, sized_cluster};
+use crate::resources::{cluster, numbered, sized_cluster};
 
 #[tokio::test]
 async fn proxy_gets_its_resources_and_changes() {
@@ -121,4 +122,25 @@ async fn the_first_snapshot_is_sent_when_there_is_one() {
     bed.snapshot(1, &[cluster("a", 1)]);
     assert_eq!(names(&client.next().await), "a");
     assert_eq!(names(&client.next().await), "-a");
+}
+
+/// A client that reconnects lists what it has in its first requests.
+#[tokio::test]
+async fn client_with_very_many_resources_reconnects() {
+    let name = |number: usize| format!("kri_msvc_default_zone-1_a-namespace-with-a-name_service-{number:05}_http");
+    let clusters: Vec<_> = (0..45_000_u32).map(|number| numbered(&name(number as usize), number.into())).collect();
+    let bed = Bed::with(&clusters).await;
+    let initial = clusters.iter().map(|(_, cluster)| (cluster.name.to_string(), cluster.version.to_string()));
+    let has = DeltaDiscoveryRequest {
+        node: Some(node()),
+        initial_resource_versions: initial.collect(),
+        ..subscribe(TypeUrl::Cluster, &["*"])
+    };
+    assert!(has.encoded_len() > 4 * 1024 * 1024, "{} bytes", has.encoded_len());
+    let mut client = Delta::open(&bed, DELTA, &[("authorization", "token")]).await;
+    client.send(&has);
+    bed.wait_for("nothing is missing", |seen| seen.settled == Some(1)).await;
+    let changed: Vec<_> = [cluster("new", 1)].into_iter().chain(clusters).collect();
+    bed.snapshot(2, &changed);
+    assert_eq!(names(&client.next().await), "new");
 }

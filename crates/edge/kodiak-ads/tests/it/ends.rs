@@ -119,6 +119,24 @@ async fn too_many_names_close_the_stream() {
 }
 
 #[tokio::test]
+async fn request_that_would_take_too_much_memory_closes_the_stream() {
+    let many = DeltaDiscoveryRequest { resource_names_subscribe: vec![String::new(); 1_000_000], ..Default::default() };
+    let long = Node { cluster: "x".repeat(3 * 1024 * 1024), ..node() };
+    let long = DeltaDiscoveryRequest { node: Some(long), ..subscribe(TypeUrl::Cluster, &[]) };
+    for (request, code, part) in [
+        (many, Closing::RESOURCE_EXHAUSTED, "more than 100000 resources"),
+        (long, Closing::INVALID_ARGUMENT, "`node` and `error_detail`"),
+    ] {
+        let bed = Bed::start().await;
+        let mut client = Delta::open(&bed, DELTA, &[]).await;
+        client.send(&request);
+        let end = client.end().await;
+        assert!(end.code == code && end.message.contains(part), "{end:?}");
+        assert!(bed.seen().hellos.is_empty());
+    }
+}
+
+#[tokio::test]
 async fn half_closed_client_gets_its_responses_and_status_ok() {
     let bed = Bed::with(&[cluster("a", 1)]).await;
     let mut client = Delta::ask(&bed, TypeUrl::Cluster, &[]).await;

@@ -18,7 +18,8 @@ use kodiak_xds_stream::TypeUrl;
 use tokio::net::TcpListener;
 
 use crate::bed::{Bed, Seen};
-use messages::{assignment, bootstrap, cluster, listener};
+use crate::resources::sized_cluster;
+use messages::{assignment, bootstrap, cluster, cold_cluster, listener};
 use running::{Running, get};
 
 /// A server that answers with its name.
@@ -100,4 +101,39 @@ async fn delta_serves_envoy() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sotw_serves_envoy() {
     takes_everything("GRPC").await;
+}
+
+/// A cluster that does not get warm delays Envoy's answer to all clusters.
+async fn cold_cluster_holds_up_no_other(api_type: &str) {
+    let Some(envoy) = envoy() else { return };
+    let (one, other) = (upstream("one").await, upstream("other").await);
+    let bed = Bed::with(&[cluster("5s"), assignment(one), listener("outbound")]).await;
+    let envoy = Running::start(envoy, &bootstrap(&bed, api_type));
+    let outbound = envoy.listener("outbound").await;
+    settled(&bed, 1).await;
+
+    bed.snapshot(2, &[cluster("5s"), cold_cluster(), assignment(one), listener("outbound")]);
+    envoy.wait_for_stat("cluster_manager.warming_clusters", 1).await;
+    // The next change of clusters has to wait.
+    let next = sized_cluster("next", 1, 0);
+    bed.snapshot(3, &[cluster("5s"), cold_cluster(), next, assignment(other), listener("renamed")]);
+    envoy
+        .wait_for("requests move with the endpoint", async || {
+            get(&outbound, "/").await?.ends_with("other").then_some(())
+        })
+        .await;
+    envoy.wait_for_stat("listener_manager.listener_modified", 1).await;
+    let seen = bed.seen();
+    let clusters = seen.of(TypeUrl::Cluster);
+    assert_eq!((seen.settled, clusters.sent - clusters.acknowledged), (Some(1), 1), "the answer is still missing");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cold_cluster_holds_up_no_other_in_delta() {
+    cold_cluster_holds_up_no_other("DELTA_GRPC").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cold_cluster_holds_up_no_other_in_sotw() {
+    cold_cluster_holds_up_no_other("GRPC").await;
 }

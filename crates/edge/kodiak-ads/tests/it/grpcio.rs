@@ -84,10 +84,10 @@ fn snapshot(port: u16) -> [(TypeUrl, Arc<Encoded>); 4] {
     });
     let assignment = json!({ "clusterName": "backend", "endpoints": [locality] });
     [
-        (TypeUrl::Listener, encode("demo", &read::<Listener>(&listener))),
-        (TypeUrl::Route, encode("routes", &read::<RouteConfiguration>(&routes))),
-        (TypeUrl::Cluster, encode("backend", &read::<Cluster>(&cluster))),
-        (TypeUrl::Endpoint, encode("backend", &read::<ClusterLoadAssignment>(&assignment))),
+        (TypeUrl::Listener, encode("demo", &read::<Listener>(&listener), &[])),
+        (TypeUrl::Route, encode("routes", &read::<RouteConfiguration>(&routes), &[])),
+        (TypeUrl::Cluster, encode("backend", &read::<Cluster>(&cluster), &[])),
+        (TypeUrl::Endpoint, encode("backend", &read::<ClusterLoadAssignment>(&assignment), &[])),
     ]
 }
 

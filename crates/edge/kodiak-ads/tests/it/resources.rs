@@ -6,11 +6,11 @@ use std::time::Duration;
 use kodiak_envoy::any;
 use kodiak_envoy::envoy::config::cluster::v3::Cluster;
 use kodiak_envoy::envoy::service::discovery::v3::{DeltaDiscoveryResponse, DiscoveryResponse, Resource};
-use kodiak_xds_stream::{Encoded, TypeUrl, Version};
+use kodiak_xds_stream::{Encoded, Need, TypeUrl, Version};
 use prost::{Message, Name};
 
 /// As `kodiak-xds` does it: each protocol gets an entry of its `resources`.
-pub(crate) fn encode<M>(name: &str, message: &M) -> Arc<Encoded>
+pub(crate) fn encode<M>(name: &str, message: &M, needs: &[Need]) -> Arc<Encoded>
 where
     M: Message + Name + kodiak_envoy::TypeUrl,
 {
@@ -25,7 +25,7 @@ where
     };
     let delta = DeltaDiscoveryResponse { resources: vec![entry], ..DeltaDiscoveryResponse::default() };
     let (delta, sotw) = (delta.encode_to_vec().into(), sotw.encode_to_vec().into());
-    Arc::new(Encoded { name: name.into(), version, delta, sotw })
+    Arc::new(Encoded { name: name.into(), version, needs: needs.into(), delta, sotw })
 }
 
 /// A cluster that differs from others of the same name by its timeout.
@@ -41,5 +41,11 @@ pub(crate) fn sized_cluster(name: &str, timeout: u64, length: usize) -> (TypeUrl
         alt_stat_name: "x".repeat(length),
         ..Cluster::default()
     };
-    (TypeUrl::Cluster, encode(name, &cluster))
+    (TypeUrl::Cluster, encode(name, &cluster, &[]))
+}
+
+/// A cluster without content, in this version.
+pub(crate) fn numbered(name: &str, version: u128) -> (TypeUrl, Arc<Encoded>) {
+    let (needs, delta, sotw) = Default::default();
+    (TypeUrl::Cluster, Arc::new(Encoded { name: name.into(), version: Version(version), needs, delta, sotw }))
 }

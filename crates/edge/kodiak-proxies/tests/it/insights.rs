@@ -101,7 +101,13 @@ async fn rejected_outbound_listener_does_not_hold_up_a_step() {
     let mut resources = ResourceSet::default();
     for name in ["inbound:10.0.0.1:8080", "outbound:240.0.0.1:80"] {
         let bytes = Bytes::new();
-        let listener = Encoded { name: name.into(), version: Version(1), delta: bytes.clone(), sotw: bytes };
+        let listener = Encoded {
+            name: name.into(),
+            version: Version(1),
+            needs: Box::default(),
+            delta: bytes.clone(),
+            sotw: bytes,
+        };
         resources.insert(TypeUrl::Listener, Arc::new(listener));
     }
     let route = "Error adding/updating listener(s) outbound:240.0.0.1:80: no argument for repetition operator: *";

@@ -16,6 +16,7 @@ mod insights;
 mod leader;
 mod pushes;
 mod recheck;
+mod resolve;
 mod traffic;
 mod unauthenticated;
 mod unauthorized;

@@ -15,6 +15,7 @@ use crate::bed::{Bed, hello, key, report, snapshot};
 const TRAFFIC: TrafficSettings =
     TrafficSettings { interval: Duration::from_secs(10), flush_interval: Duration::from_secs(30), max_edges: 16 };
 const PAYMENTS: &str = r#"{"mesh":"default","name":"payments-1"}"#;
+const PAYMENTS_HOSTNAME: &str = r#"{"mesh":"default","name":"payments-1","hostname":"web.mesh"}"#;
 
 /// Of `payments-1`.
 fn dataplane(service: &str) -> Value {
@@ -69,6 +70,7 @@ async fn send_all(bed: &Bed, token: Option<&str>, resource: Option<&Value>) -> V
     let caller = json!({ "port": 80, "address": "192.0.2.1", "requests": 1 });
     let callers = json!({ "mesh": "default", "name": "payments-1", "callers": [caller] }).to_string();
     let reported = bed.post("/plaintext-callers", &authorization, &callers).await.0;
+    let resolved = bed.post("/resolve", &authorization, PAYMENTS_HOSTNAME).await.0;
     let mut request = json!({ "mesh": "default", "name": "payments-1", "dataplaneToken": token });
     if let Some(resource) = resource {
         request["dataplaneResource"] = json!(resource.to_string());
@@ -81,6 +83,7 @@ async fn send_all(bed: &Bed, token: Option<&str>, resource: Option<&Value>) -> V
     vec![
         ("/drain", drained == StatusCode::OK),
         ("/plaintext-callers", reported == StatusCode::OK),
+        ("/resolve", resolved != StatusCode::UNAUTHORIZED),
         ("/bootstrap", started == StatusCode::OK),
         ("ADS", bed.registry.connect(hello).await.is_ok()),
         ("HDS", bed.registry.connect_health(health).await.is_ok()),

@@ -13,12 +13,24 @@ use kodiak_testkit::skip::{Need, skip};
 use tempfile::TempDir;
 use tokio::net::UnixListener;
 
+use super::super::asked::Answer;
 use super::super::message::tests::query;
 use super::super::message::{TYPE_A, TYPE_AAAA};
 use super::*;
 
-const NAMES: &str = r#"{"records":[{"name":"web.mesh.local","ips":["240.0.0.1","::ffff:f000:1"]}],"ttl":30}"#;
+const NAMES: &str =
+    r#"{"records":[{"name":"web.mesh.local","ips":["240.0.0.1","::ffff:f000:1"]}],"ttl":30,"domains":["mesh.local"]}"#;
 const SERVER_FAILURE: u8 = 2;
+
+/// A control plane that knows one more name.
+struct Fake;
+
+impl Directory for Fake {
+    fn resolve<'a>(&'a self, hostname: &'a str) -> Answer<'a> {
+        let address = (hostname == "trimmed.mesh.local").then_some(Ipv4Addr::new(240, 0, 0, 2));
+        Box::pin(async move { Ok(address) })
+    }
+}
 
 /// A server with its Envoy and its nameserver; all of it ends with this value.
 struct Bed {
@@ -37,7 +49,7 @@ impl Bed {
         let upstream = nameserver(&mut tasks).await;
         let resolv_conf = folder.path().join("resolv.conf");
         fs::write(&resolv_conf, format!("nameserver {upstream}\n")).unwrap();
-        let settings = DnsSettings { records, resolv_conf, ipv6 };
+        let settings = DnsSettings { records, resolv_conf, ipv6, directory: Arc::new(Fake) };
         let server = Server::bind((Ipv4Addr::LOCALHOST, 0).into(), settings).await.unwrap();
         let address = server.address();
         tasks.spawn(server.serve());
@@ -206,4 +218,20 @@ async fn dig_accepts_the_responses() {
         let printed = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success() && printed == expected, "{arguments:?}: {printed}");
     }
+}
+
+#[tokio::test]
+async fn names_of_the_mesh_that_the_proxy_lacks_are_those_of_the_control_plane() {
+    let bed = Bed::start(true).await;
+    for (name, expected) in [
+        ("trimmed.mesh.local", [240, 0, 0, 2]),
+        // The nameserver answers for what does not exist in the mesh.
+        ("missing.mesh.local", [192, 0, 2, 1]),
+        ("trimmed.example", [192, 0, 2, 1]),
+    ] {
+        assert_eq!(addresses(&bed.udp(&query(name, TYPE_A)).await), [expected], "{name}");
+    }
+    assert_eq!(addresses(&bed.tcp(&query("trimmed.mesh.local", TYPE_A)).await), [[240, 0, 0, 2]]);
+    let answer = bed.udp(&query("trimmed.mesh.local", TYPE_AAAA)).await;
+    assert!(answer.ends_with(&[0xff, 0xff, 240, 0, 0, 2]), "{answer:?}");
 }

@@ -193,7 +193,7 @@ pub(super) fn probes() -> Probes {
 
 pub(super) fn dns_table() -> DnsTable {
     let record = |name: &str, last| DnsRecord { name: name.into(), address: Ipv4Addr::new(240, 0, 0, last) };
-    DnsTable { records: [record("backend.mesh", 1), record("web.mesh", 2)].into(), ipv6: true }
+    DnsTable { records: [record("backend.mesh", 1), record("web.mesh", 2)].into(), domains: Arc::default(), ipv6: true }
 }
 
 pub(super) fn dynamic_config(socket: String) -> DynamicConfig {

@@ -20,6 +20,7 @@ use kodiak_testkit::envoy::envoy;
 use kodiak_xds::bootstrap::to_yaml;
 use kodiak_xds::check::{Links, clashes};
 use kodiak_xds::input::{DnsListener, OutsideTraffic, Passthrough, Shape};
+use kodiak_xds::trimmed::Client;
 use kodiak_xds::{admin, dns, dynamic_config, endpoints, inbound, names, outbound, passthrough, probes, secrets};
 use serde_json::Value;
 
@@ -140,7 +141,10 @@ fn own_listeners_of_the_proxy_are_accepted() {
             reuse_port: true,
             outside,
             inbound_ports,
-            trimmed: Some(["240.0.0.0/4", "10.7.0.0/16"].map(|range| range.parse().unwrap()).into()),
+            trimmed: Some(Client {
+                name: "web-1".into(),
+                ranges: ["240.0.0.0/4", "10.7.0.0/16"].map(|range| range.parse().unwrap()).into(),
+            }),
             mesh: "default".into(),
             confs: Arc::default(),
             facts: Arc::default(),

@@ -12,7 +12,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use kodiak_envoy::json::from_json;
 use kodiak_testkit::envoy::envoy;
 use kodiak_xds::input::{OutsideTraffic, Passthrough};
-use kodiak_xds::trimmed::{REASON, REASON_HEADER};
+use kodiak_xds::trimmed::{Client, REASON, REASON_HEADER};
 use kodiak_xds::{names, passthrough};
 use serde_json::json;
 
@@ -32,7 +32,7 @@ fn proxy() -> Option<(Running, String)> {
         reuse_port: true,
         outside: OutsideTraffic::RefusedByMesh,
         inbound_ports: None,
-        trimmed: Some(["127.0.0.0/8".parse().unwrap()].into()),
+        trimmed: Some(Client { name: "web-1".into(), ranges: ["127.0.0.0/8".parse().unwrap()].into() }),
         mesh: "default".into(),
         confs: Arc::default(),
         facts: Arc::default(),
@@ -74,8 +74,7 @@ async fn over_http2(to: &str, content_type: &str) -> Response<String> {
 
 /// The explanation of a call to this host at this address.
 fn explains(text: &str, host: &str, at: &str) -> bool {
-    text.contains(&format!("no outbound for {at} (host: {host})"))
-        && text.contains(&format!("kodiak why CLIENT {host}"))
+    text.contains(&format!("no outbound for {at} (host: {host})")) && text.contains(&format!("kodiak why web-1 {host}"))
 }
 
 #[test]

@@ -67,7 +67,10 @@ async fn explains() {
         let answer = application.answer(version, "payments.mesh").await.unwrap();
         let Answered { status, headers, text } = &answer;
         assert_eq!((*status, headers[REASON].as_str()), (403, "unreachable"), "{answer:?}");
-        assert!(text.contains("(host: payments.mesh)") && text.contains("kodiak why CLIENT payments.mesh"), "{text}");
+        assert!(
+            text.contains("(host: payments.mesh)") && text.contains("kodiak why -m shop client payments.mesh"),
+            "{text}"
+        );
     }
     assert_eq!(client.sum_of(REQUESTS).await, 3);
     // A client that waits for the server to speak first, and one that does not speak HTTP.

@@ -23,6 +23,7 @@ use kodiak_services::{
 };
 use kodiak_world::{Resource, Stored, destination};
 use kodiak_xds::{
+    hostnames::HostnameIndex,
     input::{AdminCertificate, Identity},
     node::NodeMetadata,
 };
@@ -56,6 +57,8 @@ pub(super) struct World {
     connected: BTreeMap<String, Arc<NodeMetadata>>,
     insights: BTreeMap<String, AcknowledgedState>,
     tags: TagServices,
+    /// As last published.
+    pub(super) hostnames: Option<HostnameIndex>,
 }
 
 impl Default for World {
@@ -92,6 +95,7 @@ impl World {
             connected: BTreeMap::new(),
             insights: BTreeMap::new(),
             tags: TagServices::default(),
+            hostnames: None,
         }
     }
 
@@ -99,7 +103,11 @@ impl World {
         if let EngineChange::Dataplane { key, dataplane } = &change {
             self.tags.set(&key.name, dataplane.as_ref().map(|proxy| &*proxy.dataplane));
         }
-        self.engine.apply([change], &Fake, self.now)
+        let outcome = self.engine.apply([change], &Fake, self.now);
+        if let Some((_, hostnames)) = outcome.hostnames.last() {
+            self.hostnames.clone_from(hostnames);
+        }
+        outcome
     }
 
     pub(super) fn pass_hours(&mut self, hours: i64) {

@@ -60,12 +60,21 @@ pub(crate) fn cluster(connect_timeout: &str) -> (TypeUrl, Arc<Encoded>) {
     let eds = json!({ "edsConfig": { "ads": {}, "resourceApiVersion": "V3", "initialFetchTimeout": "0s" } });
     let cluster =
         json!({ "name": "backend", "type": "EDS", "connectTimeout": connect_timeout, "edsClusterConfig": eds });
-    (TypeUrl::Cluster, encode::<Cluster>("backend", &from_json(&cluster).unwrap()))
+    (TypeUrl::Cluster, encode::<Cluster>("backend", &from_json(&cluster).unwrap(), &[]))
+}
+
+/// Never gets warm: it waits for endpoints of a service that the server does not have.
+pub(crate) fn cold_cluster() -> (TypeUrl, Arc<Encoded>) {
+    let grpc = json!({ "envoyGrpc": { "clusterName": "ads_cluster" } });
+    let source = json!({ "apiType": "GRPC", "transportApiVersion": "V3", "grpcServices": [grpc] });
+    let eds = json!({ "apiConfigSource": source, "resourceApiVersion": "V3", "initialFetchTimeout": "0s" });
+    let cluster = json!({ "name": "cold", "type": "EDS", "edsClusterConfig": { "edsConfig": eds } });
+    (TypeUrl::Cluster, encode::<Cluster>("cold", &from_json(&cluster).unwrap(), &[]))
 }
 
 pub(crate) fn assignment(endpoint: SocketAddr) -> (TypeUrl, Arc<Encoded>) {
     let assignment = from_json(&assignment_json("backend", endpoint)).unwrap();
-    (TypeUrl::Endpoint, encode::<ClusterLoadAssignment>("backend", &assignment))
+    (TypeUrl::Endpoint, encode::<ClusterLoadAssignment>("backend", &assignment, &[]))
 }
 
 /// Envoy rejects an empty prefix.
@@ -85,7 +94,10 @@ pub(crate) fn listener(stat_prefix: &str) -> (TypeUrl, Arc<Encoded>) {
             "filters": [{ "name": "envoy.filters.network.http_connection_manager", "typedConfig": manager }],
         }],
     });
-    (TypeUrl::Listener, encode::<Listener>("outbound", &from_json(&listener).unwrap()))
+    (
+        TypeUrl::Listener,
+        encode::<Listener>("outbound", &from_json(&listener).unwrap(), &[(TypeUrl::Cluster, "backend".into())]),
+    )
 }
 
 fn assignment_json(cluster: &str, endpoint: SocketAddr) -> Value {
