@@ -2,8 +2,10 @@
 //!
 //! An inbound that accepts plain text admits everybody, whatever its permissions are: a caller may be outside the mesh.
 //!
-//! Dataplanes in this zone are known, so their permissions are exact. Those of other zones are not: there, a MeshService
-//! stands for a proxy with one inbound that has the tags of its selector, its zone and nothing else that is known.
+//! Dataplanes in this zone are known, so their permissions are exact. A MeshService of this zone without Dataplanes stands
+//! for a proxy with one inbound that has the tags of its selector, its zone and nothing else that is known. Those of other
+//! zones admit everybody: policies of this zone do not select their Dataplanes, and the policies that do may be unknown
+//! here.
 
 #[cfg(test)]
 mod tests;
@@ -77,7 +79,8 @@ impl Source<'_> {
         server.is_some_and(|server| accepts(self.rollout, server, mode) == InboundTls::Strict)
     }
 
-    /// A MeshService, with the Dataplanes of this zone that it selects.
+    /// A MeshService, with the Dataplanes of this zone that it selects. What another zone permits is unknown, so its services
+    /// are open.
     pub fn service<'b>(
         &self,
         destination: &Destination,
@@ -92,7 +95,13 @@ impl Source<'_> {
                 }
             }
         }
-        if inbounds.is_empty() { self.unseen(destination, &service.selector) } else { self.inbounds(inbounds) }
+        if !destination.is_local() {
+            Admission::Open
+        } else if inbounds.is_empty() {
+            self.unseen(destination, &service.selector)
+        } else {
+            self.inbounds(inbounds)
+        }
     }
 
     /// Policies that certainly select the inbound count together. One that perhaps does counts alone as well: if it
