@@ -14,7 +14,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use kodiak_identity::{TlsPolicies, accepts, is_permissive};
 use kodiak_model::{
-    InboundTls, ProxyType, TargetKind, TargetRef,
+    InboundTls,
     kinds::{
         dataplane::{Dataplane, Inbound, Networking},
         mesh_service::Selector,
@@ -26,10 +26,13 @@ use kodiak_policies::{
     mesh_traffic_permission::{KIND, Permissions},
 };
 use kodiak_rollout::Rollout;
-use kodiak_rules::{Policy, PolicyIndex, Proxy, Shadow};
+use kodiak_rules::{
+    Policy, PolicyIndex, Proxy, Shadow,
+    partial::{PartialProxy, Possible},
+};
 use kodiak_world::{Destination, destination::Service};
 
-use crate::Admission;
+use crate::{Admission, AnyOf};
 
 /// Permissions of a mesh, and the modes of its inbounds.
 #[derive(Clone, Copy)]
@@ -70,7 +73,8 @@ impl Source<'_> {
                 known.push((policies.to_vec(), permissions(policies)));
             }
         }
-        Admission::any([Admission::By(known.into_iter().map(|(_, permissions)| permissions).collect())])
+        let all = known.into_iter().map(|(_, permissions)| Arc::new(permissions.into()));
+        Admission::any([Admission::By(all.collect())])
     }
 
     fn is_strict(&self, proxy: &str, position: usize) -> bool {
@@ -108,21 +112,25 @@ impl Source<'_> {
     /// decides about a caller, it does so with one of its own items.
     fn unseen(&self, destination: &Destination, selector: &Selector) -> Admission {
         let proxy = stand_in(destination, selector);
+        let known = PartialProxy::of(&proxy);
+        let all_permissive = |policies: &[Arc<Policy>]| policies.iter().any(|policy| is_permissive(policy));
+        let is_open = TlsPolicies::kinds().any(|kind| {
+            let Possible { group, others } = self.index.possible(kind.name, &known, self.shadow);
+            *group.derived(all_permissive) || all_permissive(&others)
+        });
+        if is_open {
+            return Admission::Open;
+        }
         let matched = self.index.matched_by(KIND.name, &proxy, self.shadow);
         let certain = matched.inbounds.get(&0).map_or(&[][..], Vec::as_slice);
-        let mut all = vec![permissions(certain)];
-        let is_shadow = |policy: &Policy| policy.meta().is_shadow() && self.shadow == Shadow::Ignored;
-        let decides = |kind: &str| kind == KIND.name || TlsPolicies::kinds().any(|other| other.name == kind);
-        let possible = self.index.policies().filter(|policy| decides(policy.kind.name) && !is_shadow(policy));
-        for policy in possible.filter(|policy| may_select(policy.body.target.as_ref(), &proxy)) {
-            if is_permissive(policy) {
-                return Admission::Open;
-            }
-            let is_certain = certain.iter().any(|other| Arc::ptr_eq(other, policy));
-            if policy.kind.name == KIND.name && !is_certain {
-                all.push(permissions(std::slice::from_ref(policy)));
-            }
+        let alone = |policy: &Arc<Policy>| permissions(std::slice::from_ref(policy));
+        let Possible { group, others } = self.index.possible(KIND.name, &known, self.shadow);
+        let mut all = vec![Arc::new(permissions(certain).into())];
+        if !group.policies().is_empty() {
+            all.push(group.derived(|policies| AnyOf::of(policies.iter().map(alone))));
         }
+        let perhaps = others.iter().filter(|policy| !certain.iter().any(|other| Arc::ptr_eq(other, policy)));
+        all.extend(perhaps.map(|policy| Arc::new(alone(policy).into())));
         Admission::any([Admission::By(all)])
     }
 }
@@ -136,8 +144,8 @@ fn same(a: &[Arc<Policy>], b: &[Arc<Policy>]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
 }
 
-/// A proxy with the properties that all Dataplanes of a MeshService have.
-fn stand_in(destination: &Destination, selector: &Selector) -> Proxy {
+/// A proxy with the properties that all Dataplanes of a MeshService have, and without a name if that is unknown.
+pub fn stand_in(destination: &Destination, selector: &Selector) -> Proxy {
     let mut own: BTreeMap<String, String> = selector.dataplane_tags.clone().unwrap_or_default();
     let wanted = selector.dataplane_labels.as_ref().and_then(|labels| labels.match_labels.clone());
     let mut proxy_labels = wanted.unwrap_or_default();
@@ -158,30 +166,5 @@ fn stand_in(destination: &Destination, selector: &Selector) -> Proxy {
         labels: Arc::new(proxy_labels),
         dataplane: Arc::new(Dataplane { networking: Some(networking), ..Dataplane::default() }),
         admission: None,
-    }
-}
-
-/// Whether a policy may select a Dataplane of which no more is known than this.
-fn may_select(target: Option<&TargetRef>, known: &Proxy) -> bool {
-    let Some(target) = target else { return true };
-    let agrees = |wanted: Option<&BTreeMap<String, String>>, own: &BTreeMap<String, String>| {
-        let mut wanted = wanted.into_iter().flatten();
-        wanted.all(|(key, value)| value == "*" || own.get(key).is_none_or(|known| known == value))
-    };
-    let own = &known.dataplane.inbounds()[0].tags;
-    let is_service = target.name.as_ref().is_none_or(|name| own.get(tags::SERVICE).is_none_or(|known| known == name));
-    let takes_sidecars = target
-        .proxy_types
-        .as_ref()
-        .is_none_or(|types| types.is_empty() || types.iter().any(|each| each.is(ProxyType::Sidecar)));
-    match target.known_kind() {
-        Some(TargetKind::Mesh) => takes_sidecars,
-        Some(TargetKind::MeshSubset) => takes_sidecars && agrees(target.tags.as_ref(), own),
-        Some(TargetKind::MeshService | TargetKind::MeshServiceSubset) => {
-            is_service && agrees(target.tags.as_ref(), own)
-        }
-        // The name may be the one that is displayed.
-        Some(TargetKind::Dataplane) => agrees(target.labels.as_ref(), &known.labels),
-        _ => false,
     }
 }

@@ -12,6 +12,7 @@
 
 pub mod admission;
 mod answer;
+mod any_of;
 mod client;
 mod graph;
 mod identities;
@@ -25,6 +26,7 @@ mod target;
 mod tests;
 
 pub use answer::{Answer, No, Yes};
+pub use any_of::AnyOf;
 pub use client::{certificate, certificates};
 pub use graph::{Admission, Effect, Graph};
 pub use identities::{Certificate, IdentityId};
