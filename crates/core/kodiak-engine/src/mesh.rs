@@ -244,7 +244,7 @@ impl Mesh {
             self.patches.clear();
         }
         let selected = self.policy_index.set_policy(key, policy.cloned());
-        self.permission_changed(key.0, &selected);
+        self.permission_changed(key.0, old.iter().chain(policy), &selected);
         let selected = selected.into_iter().filter(|name| self.proxies.contains_key(name));
         if inbound {
             self.dirty.proxies.extend(selected);

@@ -7,7 +7,7 @@ use std::{
 
 use kodiak_identity::{Identity, TlsPolicies};
 use kodiak_reachability::{Certificate, Mode, SetId, certificates, is_enforced};
-use kodiak_rules::{Proxy, Shadow};
+use kodiak_rules::{Policy, Proxy, Shadow};
 
 use super::Mesh;
 use crate::{
@@ -51,8 +51,13 @@ impl Mesh {
         self.dirty.admissions.extend(served);
     }
 
-    /// A policy of this kind changed that selects these Dataplanes, and perhaps some that are not known.
-    pub(super) fn permission_changed(&mut self, kind: &str, selected: &BTreeSet<Arc<str>>) {
+    /// A policy of this kind changed, whose versions select these Dataplanes, and perhaps some that are not known.
+    pub(super) fn permission_changed<'a>(
+        &mut self,
+        kind: &str,
+        versions: impl Iterator<Item = &'a Arc<Policy>>,
+        selected: &BTreeSet<Arc<str>>,
+    ) {
         let decides = kind == MESH_TRAFFIC_PERMISSION || TlsPolicies::kinds().any(|other| other.name == kind);
         if !decides || self.permitted.is_none() {
             return;
@@ -63,7 +68,8 @@ impl Mesh {
             let served = self.evidence(Shadow::default()).served_by(name, services);
             self.dirty.permissions.extend(served);
         }
-        self.dirty.admissions.extend(self.objects.unseen().into_iter().map(Target::Object));
+        let unseen = versions.flat_map(|policy| self.objects.unseen_by(policy));
+        self.dirty.admissions.extend(unseen.map(Target::Object));
     }
 
     fn evidence(&self, shadow: Shadow) -> Evidence<'_> {
