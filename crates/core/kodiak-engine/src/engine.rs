@@ -168,6 +168,12 @@ impl Engine {
         self.cache.encoded()
     }
 
+    /// The only mesh of a test.
+    #[cfg(test)]
+    fn mesh_of_tests(&self) -> &Mesh {
+        self.meshes.values().next().expect("the test has a mesh")
+    }
+
     fn apply_change(&mut self, change: EngineChange, touched: &mut BTreeSet<Arc<str>>) {
         match change {
             EngineChange::Mesh { name, mesh, reachability } => self.mesh(&name, touched).set_spec(mesh, reachability),

@@ -33,6 +33,7 @@ mod entries;
 mod fallback;
 mod hostnames;
 mod identity;
+mod interest;
 mod leaf;
 mod mesh;
 mod metrics;

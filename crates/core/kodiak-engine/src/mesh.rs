@@ -363,6 +363,12 @@ impl Mesh {
         changed.extend(dependants.map(|(key, _)| (key.clone(), Targets::All)));
     }
 
+    /// Classes that the targets affect, each with those that do.
+    pub(crate) fn affected_classes(&self, targets: &BTreeSet<Target>) -> BTreeMap<ClassId, BTreeSet<Target>> {
+        let set_of = |target: &Target| self.permitted.as_ref()?.graph().set_of(target);
+        self.classes.affected_by(targets, |target| self.objects.interests_in(target), set_of)
+    }
+
     /// Returns the members of the classes whose resources changed.
     fn update_classes(&mut self, changes: ClassChanges<'_>, context: &mut UpdateContext<'_>) -> BTreeSet<Arc<str>> {
         let ClassChanges { view_changed, targets, policies, selected } = changes;
@@ -370,7 +376,7 @@ impl Mesh {
         let mut visited: BTreeMap<ClassId, BTreeSet<Target>> = if view_changed {
             self.classes.ids().map(|id| (id, BTreeSet::new())).collect()
         } else {
-            self.classes.affected_by(targets, |target| self.permitted.as_ref()?.graph().set_of(target))
+            self.affected_classes(targets)
         };
         if !policies.is_empty() {
             for id in selected {

@@ -20,7 +20,7 @@ use kodiak_model::{
     },
 };
 use kodiak_policies::target::EndpointLabels;
-use kodiak_reachability::admission::stand_in;
+use kodiak_reachability::admission::{inbounds_behind, stand_in};
 use kodiak_rollout::Rollout;
 use kodiak_rules::{
     Policy, Proxy, Resource,
@@ -44,7 +44,7 @@ pub(crate) struct Objects {
     by_label: Multimap<(BackendKind, String, String), Arc<Kri>>,
     /// Members of the MeshServices of this zone, by stored name.
     membership: Membership,
-    /// MeshServices of this zone without Dataplanes, as far as their Dataplanes are known.
+    /// MeshServices of this zone that no inbound serves, with what is known about their Dataplanes.
     unseen: PartialProxies<Arc<Kri>>,
     /// MeshMultiZoneServices by one of the labels that they select.
     multi_zone_by_label: Multimap<(String, String), Arc<Kri>>,
@@ -207,7 +207,7 @@ impl Objects {
         services.flat_map(|service| self.with_multi_zone_services(service)).collect()
     }
 
-    /// KRIs of the MeshServices of this zone without Dataplanes whose Dataplanes the policy may select, and of the
+    /// KRIs of the MeshServices of this zone that no inbound serves and whose Dataplanes the policy may select, and of the
     /// MeshMultiZoneServices that may select those.
     pub(crate) fn unseen_by<'a>(&'a self, policy: &'a Policy) -> impl Iterator<Item = Arc<Kri>> + 'a {
         let services = self.unseen.selected_by(policy).filter_map(|kri| self.known.get(kri));
@@ -254,10 +254,10 @@ impl Objects {
         !same
     }
 
-    /// What is known about the Dataplanes of a MeshService that has none yet.
+    /// What is known about the Dataplanes of a MeshService of this zone, unless one of them has an inbound for it.
     fn unseen_proxy(&self, destination: &Destination) -> Option<PartialProxy> {
         let service = service_of(destination).filter(|_| destination.is_local())?;
-        let is_seen = self.members(destination).next().is_some();
+        let is_seen = self.members(destination).any(|proxy| inbounds_behind(service, proxy).next().is_some());
         (!is_seen).then(|| PartialProxy::of(&stand_in(destination, &service.selector)))
     }
 

@@ -91,14 +91,7 @@ impl Source<'_> {
         service: &Service,
         members: impl IntoIterator<Item = &'b Arc<Proxy>>,
     ) -> Admission {
-        let mut inbounds = Vec::new();
-        for proxy in members {
-            for (position, inbound) in proxy.dataplane.inbounds().iter().enumerate() {
-                if inbound.is_served() && service.ports.iter().any(|port| port.is_served_by(inbound)) {
-                    inbounds.push((&*proxy.name, position));
-                }
-            }
-        }
+        let inbounds: Vec<_> = members.into_iter().flat_map(|proxy| inbounds_behind(service, proxy)).collect();
         if !destination.is_local() {
             Admission::Open
         } else if inbounds.is_empty() {
@@ -142,6 +135,13 @@ fn permissions(policies: &[Arc<Policy>]) -> Arc<Permissions> {
 
 fn same(a: &[Arc<Policy>], b: &[Arc<Policy>]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
+}
+
+/// Inbounds of a Dataplane that serve a port of a MeshService, by the name of the Dataplane and their position.
+pub fn inbounds_behind<'b>(service: &Service, proxy: &'b Proxy) -> impl Iterator<Item = (&'b str, usize)> {
+    let inbounds = proxy.dataplane.inbounds().iter().enumerate();
+    let serves = |inbound: &Inbound| inbound.is_served() && service.ports.iter().any(|port| port.is_served_by(inbound));
+    inbounds.filter(move |(_, inbound)| serves(inbound)).map(|(position, _)| (&*proxy.name, position))
 }
 
 /// A proxy with the properties that all Dataplanes of a MeshService have, and without a name if that is unknown.

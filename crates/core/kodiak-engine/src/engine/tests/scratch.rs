@@ -266,8 +266,8 @@ fn a_policy() -> impl Strategy<Value = (&'static str, Value)> {
         let conf = json!({ "http": { "requestTimeout": format!("{n}s") } });
         ("MeshTimeout", json!({ "targetRef": top, "rules": [{ "default": conf }] }))
     });
-    let route = (a_target(), service(), a_backend(), any::<bool>(), any::<bool>());
-    let route = route.prop_map(|(top, name, backend, http, section)| {
+    let route = (a_target(), service(), a_backend(), any::<bool>(), any::<bool>(), any::<bool>());
+    let route = route.prop_map(|(top, name, backend, http, section, by_labels)| {
         let conf = json!({ "backendRefs": [backend] });
         let path = json!([{ "path": { "type": "PathPrefix", "value": "/x" } }]);
         let (kind, rule) = if http {
@@ -276,9 +276,13 @@ fn a_policy() -> impl Strategy<Value = (&'static str, Value)> {
             ("MeshTCPRoute", json!({ "default": conf }))
         };
         let section = section.then_some("main");
-        let to =
-            json!({ "targetRef": { "kind": "MeshService", "name": name, "sectionName": section }, "rules": [rule] });
-        (kind, json!({ "targetRef": top, "to": [to] }))
+        let mut to = json!({ "kind": "MeshService", "sectionName": section });
+        if by_labels {
+            to["labels"] = json!({ "team": "x" });
+        } else {
+            to["name"] = json!(name);
+        }
+        (kind, json!({ "targetRef": top, "to": [{ "targetRef": to, "rules": [rule] }] }))
     });
     let tls = prop_oneof![
         prop::sample::select(&["Strict", "Permissive"][..]).prop_map(|mode| json!({ "mode": mode })),
