@@ -212,6 +212,7 @@ const ALLOWED: &[(&str, Uses)] = &[
     // It measures parts on their own, and the whole as a process that it starts.
     ("kodiak-bench", Groups(&["core", "edge", "bin"])),
     ("kodiak", Anything),
+    ("kodiak-oracle", Anything),
     ("kodiak-testkit", Anything),
     ("kodiak-conformance", Anything),
     ("kodiak-compat", Anything),

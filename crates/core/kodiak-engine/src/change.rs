@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use kodiak_identity::Identity;
 use kodiak_model::{
     ProxyKey,
     kinds::{dataplane::BackendKind, mesh::Mesh, zone_egress::ZoneEgress},
@@ -51,12 +50,6 @@ pub enum EngineChange {
         name: Arc<str>,
         destination: Option<Arc<Destination>>,
     },
-    /// A MeshIdentity.
-    Identity {
-        mesh: Arc<str>,
-        name: Arc<str>,
-        identity: Option<Arc<Identity>>,
-    },
     /// A MeshOpenTelemetryBackend.
     OtlpBackend {
         mesh: Arc<str>,
@@ -98,7 +91,6 @@ impl EngineChange {
             Self::Vips { vips, .. } => vips.is_none(),
             Self::Dataplane { dataplane, .. } => dataplane.is_none(),
             Self::Destination { destination, .. } => destination.is_none(),
-            Self::Identity { identity, .. } => identity.is_none(),
             Self::OtlpBackend { backend, .. } => backend.is_none(),
             Self::ZoneEgress { egress, .. } => egress.is_none(),
             Self::Policy { policy, .. } => policy.is_none(),

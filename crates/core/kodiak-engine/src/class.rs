@@ -71,6 +71,8 @@ struct Outbound {
     records: Vec<DnsRecord>,
     cluster_targets: BTreeSet<ClusterTarget>,
     backend_refs: BTreeSet<PortRef>,
+    /// Without listeners: the destinations whose permissions would bring them.
+    trimmed: BTreeSet<Target>,
 }
 
 /// A cluster and its endpoints.
@@ -87,7 +89,7 @@ struct ClusterState {
 #[derive(Clone, Default)]
 struct Dependants {
     outbounds: BTreeSet<Arc<str>>,
-    /// Targets whose outbounds reference a cluster of this one.
+    /// Targets whose outbounds reference a cluster of this one, or would if it admitted the class.
     referrers: CountedSet<Target>,
     clusters: BTreeSet<Arc<str>>,
 }
@@ -157,12 +159,12 @@ impl Class {
             }
         }
         let mut new_outbounds = Vec::new();
-        for (name, plan::Outbound { target, listeners, records, cluster_targets, backend_refs }) in wanted {
+        for (name, plan::Outbound { target, listeners, records, cluster_targets, backend_refs, trimmed }) in wanted {
             let mut generated = Vec::new();
             let mut listen = |listener: &OutboundListener| {
                 let group = cache.listeners.get(listener, |input| vec![build_listener(&outbound::listener(input))]);
-                let is_direct = [names::DIRECT_ACCESS, names::DIRECT_ACCESS_PLAINTEXT].contains(&&*listener.cluster);
-                let origin = if is_direct { Origin::DirectAccess } else { Origin::Outbound };
+                let origin =
+                    if names::is_direct_access(&listener.cluster) { Origin::DirectAccess } else { Origin::Outbound };
                 if key.patches.is_some() {
                     generated.push((origin, group.clone()));
                 }
@@ -175,12 +177,15 @@ impl Class {
                 records,
                 cluster_targets,
                 backend_refs,
+                trimmed,
             };
             let old = self.outbounds.get(&name);
             let known = old.map_or(&[][..], |old| &old.records);
             let same_generated = old.is_some_and(|old| same_generated(&old.generated, &new.generated));
             let same_references = old.is_some_and(|old| {
-                same_generated && old.cluster_targets == new.cluster_targets && old.backend_refs == new.backend_refs
+                same_generated
+                    && (&old.cluster_targets, &old.backend_refs, &old.trimmed)
+                        == (&new.cluster_targets, &new.backend_refs, &new.trimmed)
             });
             if same_references && old.is_some_and(|old| same_groups(&old.groups, &new.groups)) && known == new.records {
                 continue;
@@ -290,6 +295,9 @@ impl Class {
             of_target.clusters.insert(cluster);
             of_target.referrers.add(outbound.target.clone());
         }
+        for destination in &outbound.trimmed {
+            self.by_target.grow(destination.clone()).referrers.add(outbound.target.clone());
+        }
         for written in &outbound.backend_refs {
             self.by_backend_ref.grow(written.clone()).add(outbound.target.clone());
         }
@@ -314,6 +322,9 @@ impl Class {
                 }
             }
             self.by_target.shrink(&cluster_target.destination(), |dependants| dependants.referrers.remove(&old.target));
+        }
+        for destination in &old.trimmed {
+            self.by_target.shrink(destination, |dependants| dependants.referrers.remove(&old.target));
         }
         for written in &old.backend_refs {
             self.by_backend_ref.shrink(written, |outbounds| outbounds.remove(&old.target));

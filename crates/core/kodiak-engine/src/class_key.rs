@@ -138,8 +138,14 @@ impl ClassKey {
 }
 
 impl Reach {
-    /// Whether the Dataplane lists its destinations.
-    pub(crate) fn is_listed(&self) -> bool {
+    /// Whether its connections are redirected, so that destinations can be trimmed. Outbounds at addresses of their own are
+    /// what the Dataplane asks for.
+    pub(crate) fn is_redirected(&self) -> bool {
+        matches!(self, Self::Redirected { .. })
+    }
+
+    /// Whether a list of the Dataplane leaves destinations out.
+    pub(crate) fn is_bounded(&self) -> bool {
         match self {
             Self::Redirected { services, objects, .. } => {
                 services.is_some() || matches!(objects, reachable::Reach::Listed(_))
@@ -186,16 +192,18 @@ impl Reach {
                     Some(direct) => Some(direct.services.as_ref()?),
                     None => None,
                 };
-                if services.is_none() && !has_permitted {
-                    return None;
-                }
-                let services = services.iter().flat_map(|list| list.iter()).chain(direct.into_iter().flatten());
-                let services = services.map(|name| Target::Service(name.as_str().into()));
-                let objects = match objects {
-                    reachable::Reach::Everything if !has_permitted => return None,
-                    reachable::Reach::Everything | reachable::Reach::Nothing => Vec::new(),
-                    reachable::Reach::Listed(refs) => refs.iter().map(objects_by_name).collect::<Option<Vec<_>>>()?,
+                let direct = direct.into_iter().flatten();
+                // Lists take nothing else out of those that the proxy may call.
+                let (services, objects) = match (services, objects) {
+                    _ if has_permitted => (None, Vec::new()),
+                    (None, _) | (_, reachable::Reach::Everything) => return None,
+                    (Some(services), reachable::Reach::Nothing) => (Some(services), Vec::new()),
+                    (Some(services), reachable::Reach::Listed(refs)) => {
+                        (Some(services), refs.iter().map(objects_by_name).collect::<Option<Vec<_>>>()?)
+                    }
                 };
+                let services = services.into_iter().flat_map(|list| list.iter()).chain(direct);
+                let services = services.map(|name| Target::Service(name.as_str().into()));
                 Some(services.chain(objects.into_iter().flatten()).collect())
             }
             Self::Listed { outbounds, .. } => {

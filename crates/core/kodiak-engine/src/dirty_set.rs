@@ -25,8 +25,6 @@ pub(crate) struct DirtySet {
     pub(crate) admissions: BTreeSet<Target>,
     /// Destinations whose permissions changed: their servers get them first.
     pub(crate) permissions: BTreeSet<Target>,
-    /// Proxies that may present other certificates.
-    pub(crate) clients: BTreeSet<Arc<str>>,
     /// A MeshHTTPRoute, which other policies may target.
     pub(crate) routes: bool,
     /// Certificates may be due for renewal.

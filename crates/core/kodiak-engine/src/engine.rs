@@ -187,7 +187,6 @@ impl Engine {
             EngineChange::Destination { mesh, kind, name, destination } => {
                 self.mesh(&mesh, touched).set_object(&(kind, name), destination.as_ref());
             }
-            EngineChange::Identity { mesh, name, identity } => self.mesh(&mesh, touched).set_identity(&name, identity),
             EngineChange::OtlpBackend { mesh, name, backend } => {
                 self.mesh(&mesh, touched).set_otlp_backend(&name, backend);
             }

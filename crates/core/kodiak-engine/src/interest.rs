@@ -16,9 +16,8 @@ use crate::target::Target;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Interest {
     Target(Target),
-    /// Resources of this kind and name, of any zone and namespace.
-    Name(BackendKind, String),
-    /// Resources of this kind with this label. A reference by several labels has one of them here.
+    /// Resources of this kind with this label. A reference by several labels has one of them here, and one by name has the
+    /// displayed name, whatever the zone and the namespace are.
     Label(BackendKind, String, String),
 }
 
@@ -27,17 +26,19 @@ impl Interest {
     pub(crate) fn of_backend(written: &PortRef) -> Self {
         match written.labels.first_key_value() {
             Some((key, value)) => Self::Label(written.kind, key.clone(), value.clone()),
-            None => Self::Name(written.kind, written.name.clone()),
+            None => Self::named(written.kind, &written.name),
         }
+    }
+
+    pub(crate) fn named(kind: BackendKind, name: &str) -> Self {
+        Self::Label(kind, labels::DISPLAY_NAME.to_owned(), name.to_owned())
     }
 
     /// Resources that the `to` items of a policy select, beside `kuma.io/service` destinations. `None`: it may be any.
     pub(crate) fn of_policy(policy: &Policy) -> Option<BTreeSet<Self>> {
         let PolicyTargets::Some { named, old, labels } = targets_of(policy) else { return None };
         let named = named.into_iter().map(|kri| Self::Target(Target::Object(kri.into())));
-        let old = old.into_iter().map(|(name, _)| {
-            Self::Label(BackendKind::MeshService, labels::DISPLAY_NAME.to_owned(), name)
-        });
+        let old = old.into_iter().map(|(name, _)| Self::named(BackendKind::MeshService, &name));
         let labelled = labels.into_iter().filter_map(|(kind, labels)| {
             let (_, kind) = destination::KINDS.iter().find(|(known, _)| known.name == kind)?;
             let (key, value) = labels.into_iter().next()?;

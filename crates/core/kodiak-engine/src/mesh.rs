@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-use kodiak_identity::{Identity, TlsPolicies};
+use kodiak_identity::{ServerAccess, TlsPolicies};
 use kodiak_model::{ProxyKey, TargetKind, TargetRef, kinds::mesh::Mesh as MeshSpec};
 use kodiak_policies::{mesh_proxy_patch, otlp_backends::OtlpBackends};
 use kodiak_reachability::Mode;
@@ -59,7 +59,6 @@ pub(crate) struct Mesh {
     referring: BTreeMap<PolicyKey, Arc<Policy>>,
     otlp_backends: OtlpBackends,
     policy_index: PolicyIndex,
-    identities: BTreeMap<Arc<str>, Arc<Identity>>,
     /// MeshHTTPRoutes, for the policies that target them.
     resources: Arc<Resources>,
     services: Services,
@@ -103,7 +102,6 @@ impl Mesh {
             policies: BTreeMap::new(),
             referring: BTreeMap::new(),
             otlp_backends: OtlpBackends::default(),
-            identities: BTreeMap::new(),
             policy_index: PolicyIndex::default(),
             resources: Arc::default(),
             services: Services::default(),
@@ -135,7 +133,6 @@ impl Mesh {
             referring: _,
             otlp_backends,
             policy_index: _,
-            identities,
             resources: _,
             services: _,
             objects,
@@ -148,8 +145,7 @@ impl Mesh {
             last_good: _,
             dirty: _,
         } = self;
-        let has_documents = !identities.is_empty()
-            || !otlp_backends.is_empty()
+        let has_documents = !otlp_backends.is_empty()
             || spec.is_some()
             || rollout.is_some()
             || *lacks_rollout
@@ -206,6 +202,11 @@ impl Mesh {
         let touched = self.services.replace(name, old.as_deref(), dataplane.map(Arc::as_ref));
         self.dirty.targets.extend(touched.into_iter().map(Target::Service));
         if old.as_ref() != dataplane {
+            let access = |proxy: Option<&Arc<Proxy>>| Some(ServerAccess::of(&self.view.rollout, proxy?));
+            if access(old.as_ref()) != access(dataplane) {
+                let services = dataplane.into_iter().flat_map(|proxy| services_of(proxy));
+                self.dirty.targets.extend(services.map(Target::Service));
+            }
             if dataplane.is_some_and(|proxy| Mode::in_labels(&proxy.labels) == Some(Mode::On)) {
                 self.trimmed_by_label.insert(name.clone());
             } else {
@@ -305,7 +306,11 @@ impl Mesh {
             view.lacks_rollout = self.lacks_rollout;
             view_changed = view != self.view;
             self.objects.set_rollout(&view.rollout);
+            let is_step = view.rollout != self.view.rollout;
             self.view = view;
+            if is_step && self.permitted.is_some() {
+                self.step_taken(&mut dirty);
+            }
         }
         if dirty.routes {
             self.update_routes(&mut dirty.policies);
@@ -446,7 +451,8 @@ impl Mesh {
             proxy.class = Some(id);
         }
         let (key, class) = self.classes.get(id).expect("a proxy is a member of its class");
-        let hostnames = self.hostnames.as_ref().filter(|_| key.permitted.is_some());
+        let is_explained = key.permitted.is_some() && !key.reach.is_bounded();
+        let hostnames = self.hostnames.as_ref().filter(|_| is_explained);
         let explained = context.settings.explained.as_ref();
         let trimmed = hostnames.zip(explained).map(|(all, ranges)| Trimmed { records: all.table(), ranges });
         let subject = Subject {
@@ -481,7 +487,7 @@ impl Mesh {
             (!names.is_empty()).then_some((*kind, names))
         });
         let reach = Reach::of(&proxy.metadata, member, self.view.mode);
-        let permitted = self.permitted.as_ref().filter(|_| !reach.is_listed());
+        let permitted = self.permitted.as_ref().filter(|_| reach.is_redirected());
         let permitted = permitted.and_then(|permitted| permitted.graph().sets_of_client(name));
         let items = all.iter().flat_map(|policy| policy.body.to.iter().map(|item| (policy.kind.name, &item.conf)));
         let whole = all.iter().filter_map(|policy| Some((policy.kind.name, policy.body.default.as_ref()?)));
@@ -575,6 +581,11 @@ impl Mesh {
             self.classes.leave(id, name);
         }
     }
+}
+
+/// Values of `kuma.io/service` of its inbounds.
+fn services_of(proxy: &Proxy) -> impl Iterator<Item = Arc<str>> {
+    proxy.dataplane.inbounds().iter().filter_map(|inbound| inbound.service()).map(Arc::from)
 }
 
 fn contains(lists: &Lists, (kind, name): &PolicyKey) -> bool {

@@ -73,18 +73,6 @@ impl Object {
     pub(crate) fn labels(&self) -> &Arc<EndpointLabels> {
         &self.labels
     }
-
-    /// The name of the resource in SNIs: with the namespace, if it has one.
-    pub(crate) fn sni_name(&self) -> String {
-        let destination = &*self.destination;
-        match destination.kind() {
-            BackendKind::MeshService if !destination.kri.namespace.is_empty() => {
-                format!("{}.{}", destination.kri.name, destination.kri.namespace)
-            }
-            BackendKind::MeshService if destination.is_local() => destination.name.to_string(),
-            _ => destination.kri.name.clone(),
-        }
-    }
 }
 
 impl Objects {

@@ -10,7 +10,7 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
-use kodiak_reachability::{Admission, Certificate, MeshGraph, admission::Source};
+use kodiak_reachability::{Admission, Certificate, MeshGraph, Purpose, admission::Source};
 use kodiak_rollout::Rollout;
 use kodiak_rules::{PolicyIndex, Shadow};
 use kodiak_world::destination::Behind;
@@ -151,7 +151,8 @@ impl Evidence<'_> {
 
     /// `None` for a destination that does not exist.
     fn admission(self, target: &Target) -> Option<Admission> {
-        let source = Source { index: self.policy_index, shadow: self.shadow, rollout: self.rollout };
+        let source =
+            Source { index: self.policy_index, shadow: self.shadow, rollout: self.rollout, purpose: Purpose::Trimming };
         match target {
             Target::Service(name) => Some(source.inbounds(self.services.get(name)?.inbounds())),
             Target::Object(kri) => {

@@ -55,6 +55,26 @@ pub(crate) struct Outbound {
     pub(crate) cluster_targets: BTreeSet<ClusterTarget>,
     /// Backend references of routes, whether they resolve or not.
     pub(crate) backend_refs: BTreeSet<PortRef>,
+    /// Without listeners, because no server that the traffic gets to would admit the class: the destinations that it would
+    /// get to.
+    pub(crate) trimmed: BTreeSet<Target>,
+}
+
+impl Outbound {
+    /// A routed one gets its listeners with a permission of one of its backends.
+    fn trimmed(target: Target, traffic: Traffic<'_>) -> Option<Self> {
+        traffic.merged.route(traffic.carried)?;
+        let RouteBackends { cluster_targets, backend_refs, .. } = traffic.route_backends;
+        let trimmed = cluster_targets.iter().map(ClusterTarget::destination).chain([target.clone()]).collect();
+        Some(Self {
+            target,
+            listeners: Vec::new(),
+            records: Vec::new(),
+            cluster_targets: BTreeSet::new(),
+            backend_refs: backend_refs.clone(),
+            trimmed,
+        })
+    }
 }
 
 /// Whether an outbound listener opens its port. Redirected connections reach it without that.
@@ -114,9 +134,11 @@ pub(crate) fn outbounds(
             }
             let is_visible = |name: &&Arc<str>| services.as_ref().is_none_or(|list| list.contains(&***name));
             let names = names.into_iter().filter(|_| from.view.has_legacy_destinations()).filter(is_visible);
-            let names = names.filter(|name| permission::may_call_service(key, rules, from, name));
+            let names =
+                names.filter(|name| permission::may_have(key, rules, from, || Target::Service((*name).clone())));
             plans.extend(names.filter_map(|name| Some((name.clone(), redirected(key, rules, from, name)?))));
-            for kri in objects.into_iter().filter(|kri| permission::may_call_object(key, rules, from, kri)) {
+            let objects = objects.into_iter();
+            for kri in objects.filter(|kri| permission::may_have(key, rules, from, || Target::Object((*kri).clone()))) {
                 plans.extend(port::redirected(key, rules, from, kri));
             }
         }
@@ -171,6 +193,10 @@ fn redirected(key: &ClassKey, rules: &Rules, from: Sources<'_>, name: &Arc<str>)
     let vip = service_address(from, name)?;
     let tags = Tags::from([(tags::SERVICE.to_owned(), name.to_string())]);
     let planned = ServiceOutbound::new(rules, from, &tags);
+    let own = ClusterTarget::Service(planned.tags.clone());
+    if !permission::may_be_answered(key, from, &own, planned.traffic()) {
+        return Outbound::trimmed(own.destination(), planned.traffic());
+    }
     Some(Outbound {
         listeners: vec![planned.listener(key, from, vip.to_string(), vips::PORT, Socket::at(key, vip))],
         records: service_records(name, vip),
@@ -229,6 +255,10 @@ impl ServiceOutbound {
         }
     }
 
+    fn traffic(&self) -> Traffic<'_> {
+        Traffic { merged: &self.merged, carried: self.carried, route_backends: &self.route_backends }
+    }
+
     fn outbound(&self) -> Outbound {
         let mut cluster_targets = self.route_backends.cluster_targets.clone();
         cluster_targets.extend(self.merged.collectors());
@@ -239,8 +269,17 @@ impl ServiceOutbound {
             records: Vec::new(),
             cluster_targets,
             backend_refs: self.route_backends.backend_refs.clone(),
+            trimmed: BTreeSet::new(),
         }
     }
+}
+
+/// What decides where the traffic of an outbound gets to.
+#[derive(Clone, Copy)]
+struct Traffic<'a> {
+    merged: &'a MergedConf,
+    carried: Carried,
+    route_backends: &'a RouteBackends,
 }
 
 /// Backends to which routes send the requests for a destination.
@@ -290,8 +329,7 @@ pub(crate) fn cluster(key: &ClassKey, rules: &Rules, from: Sources<'_>, cluster_
     let tags = match cluster_target {
         ClusterTarget::Service(tags) => tags,
         ClusterTarget::Port(port) => return port::cluster(key, rules, from, port),
-        ClusterTarget::DirectAccess => return direct_access::cluster(key, from),
-        ClusterTarget::DirectAccessPlaintext => return direct_access::plaintext(from),
+        ClusterTarget::DirectAccess(access) => return direct_access::cluster(key, from, *access),
         ClusterTarget::Collector(collector) => return Cluster::Collector(collector.clone()),
     };
     let service = names::service(tags);

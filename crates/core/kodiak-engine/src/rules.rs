@@ -75,22 +75,21 @@ pub(crate) struct MergedConf {
 }
 
 impl MergedConf {
-    /// Requests of an HTTP destination are routed as HTTP unless only a MeshTCPRoute selects it. A destination of
-    /// another protocol stays TCP: a MeshHTTPRoute would break its traffic. A service without instances has no protocol
-    /// yet, so its routes decide.
     pub(crate) fn carried(&self, protocol: Option<Protocol>) -> Carried {
-        let (http, tcp) = (self.http_route.is_some(), self.tcp_route.is_some());
-        let is_http = match protocol.map(Carried::by) {
-            Some(Carried::Http) => http || !tcp,
-            Some(Carried::Tcp) => false,
-            None => http && !tcp,
-        };
-        if is_http { Carried::Http } else { Carried::Tcp }
+        Carried::with_routes(protocol, self.http_route.is_some(), self.tcp_route.is_some())
     }
 
-    /// Whether a route selects the destination.
-    pub(crate) fn is_routed(&self) -> bool {
-        self.http_route.is_some() || self.tcp_route.is_some()
+    /// The conf of the routes that apply, if one does.
+    pub(crate) fn route(&self, carried: Carried) -> Option<(&'static dyn kodiak_policies::Policy, &Conf)> {
+        let wanted = match carried {
+            Carried::Http => ConfShape::Routes,
+            Carried::Tcp => ConfShape::FirstRule,
+        };
+        self.listener.iter().find_map(|(kind, confs)| {
+            let policy = kodiak_policies::find(kind)?;
+            let shape = policy.kind().policy.map(|facts| facts.conf);
+            (shape == Some(wanted)).then_some((policy, confs.whole.as_ref()?))
+        })
     }
 
     /// Clusters of the collectors that listeners with these confs reference.

@@ -13,6 +13,7 @@ use kodiak_model::{
 };
 use kodiak_policies::target::EndpointLabels;
 use kodiak_rules::Proxy;
+use kodiak_services::tag_services::common_protocol;
 use kodiak_xds::input::{Endpoint, Tags};
 
 #[derive(Default)]
@@ -194,15 +195,6 @@ pub(crate) fn endpoint(networking: &Networking, inbound: &Inbound) -> Endpoint {
     }
 }
 
-/// The protocol that all of these support: TCP if they have no other in common.
-fn common_protocol(protocols: impl IntoIterator<Item = Protocol>) -> Option<Protocol> {
-    protocols.into_iter().reduce(|one, other| match (one, other) {
-        (one, other) if one == other => one,
-        (Protocol::Grpc, Protocol::Http2) | (Protocol::Http2, Protocol::Grpc) => Protocol::Http2,
-        _ => Protocol::Tcp,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -305,14 +297,6 @@ mod tests {
         let service = services.get("a").unwrap();
         assert_eq!(service.endpoints(&subset).iter().map(|endpoint| endpoint.port).collect::<Vec<_>>(), [2]);
         assert_eq!(service.endpoints(&Tags::new()).len(), 2);
-    }
-
-    #[test]
-    fn different_protocols_fall_back_to_tcp() {
-        assert_eq!(common_protocol([Protocol::Http, Protocol::Http]), Some(Protocol::Http));
-        assert_eq!(common_protocol([Protocol::Grpc, Protocol::Http2]), Some(Protocol::Http2));
-        assert_eq!(common_protocol([Protocol::Http, Protocol::Http2]), Some(Protocol::Tcp));
-        assert_eq!(common_protocol([]), None);
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use kodiak_identity::Identity;
 use kodiak_kinds::kinds;
 use kodiak_model::{Kind, ProxyKey, ResourceKey};
 use kodiak_policies::otlp_backends::OtlpBackend;
@@ -26,10 +25,6 @@ impl EngineChange {
             "Dataplane" => {
                 let dataplane = resource.and_then(|dataplane| dataplane.proxy().cloned());
                 Self::Dataplane { key: ProxyKey { mesh, name }, dataplane }
-            }
-            "MeshIdentity" => {
-                let identity = resource.and_then(Identity::of).map(Arc::new);
-                Self::Identity { mesh, name, identity }
             }
             "MeshOpenTelemetryBackend" => {
                 let backend = resource.and_then(|backend| {
@@ -69,8 +64,7 @@ impl EngineChange {
         let itself = world.get(&ResourceKey::global("Mesh", mesh));
         let policies = kinds().iter().filter(|kind| kind.is_policy()).map(|kind: &Kind| kind.name);
         let destinations = destination::KINDS.iter().map(|(kind, _)| kind.name);
-        let within =
-            ["Dataplane", "MeshIdentity", "MeshOpenTelemetryBackend"].into_iter().chain(destinations).chain(policies);
+        let within = ["Dataplane", "MeshOpenTelemetryBackend"].into_iter().chain(destinations).chain(policies);
         let within = within.flat_map(|kind| world.list_in(kind, mesh));
         let documents = [document::VIPS, document::ROLLOUT].map(|name| world.get(&document::key(mesh, name)));
         itself

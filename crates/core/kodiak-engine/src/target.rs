@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use kodiak_identity::ServerAccess;
 use kodiak_model::{Kri, TargetKind, TargetRef, tags};
 use kodiak_policies::target::Collector;
 use kodiak_rules::{
@@ -23,10 +24,8 @@ pub(crate) enum ClusterTarget {
     /// A subset of a service; the tags include `kuma.io/service`.
     Service(Arc<Tags>),
     Port(Arc<PortTarget>),
-    /// Instances that are called by their own addresses.
-    DirectAccess,
-    /// Those that are called in plain text, while others are called with mTLS.
-    DirectAccessPlaintext,
+    /// Instances that are called by their own addresses, and reached like this.
+    DirectAccess(ServerAccess),
     /// Not a destination: a server that receives logs or traces.
     Collector(Arc<Collector>),
 }
@@ -56,8 +55,9 @@ impl ClusterTarget {
         match self {
             Self::Service(tags) => names::service_cluster(tags).into(),
             Self::Port(port) => port.cluster_name(naming),
-            Self::DirectAccess => names::DIRECT_ACCESS.into(),
-            Self::DirectAccessPlaintext => names::DIRECT_ACCESS_PLAINTEXT.into(),
+            Self::DirectAccess(ServerAccess::Regular) => names::DIRECT_ACCESS.into(),
+            Self::DirectAccess(ServerAccess::Plaintext) => names::DIRECT_ACCESS_PLAINTEXT.into(),
+            Self::DirectAccess(ServerAccess::Closed) => names::DIRECT_ACCESS_CLOSED.into(),
             Self::Collector(collector) => collector.name.clone(),
         }
     }
@@ -67,9 +67,7 @@ impl ClusterTarget {
             Self::Service(tags) => Target::Service(service(tags)),
             Self::Port(port) => Target::Object(port.object.clone()),
             // No service has a colon in its name.
-            Self::DirectAccess | Self::DirectAccessPlaintext => {
-                Target::Service(format!("{}:", names::DIRECT_ACCESS).into())
-            }
+            Self::DirectAccess(_) => Target::Service(format!("{}:", names::DIRECT_ACCESS).into()),
             Self::Collector(collector) => Target::Service(format!("{}:", collector.name).into()),
         }
     }

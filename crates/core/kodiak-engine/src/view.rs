@@ -2,10 +2,8 @@
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
-use kodiak_model::{
-    InboundTls,
-    kinds::mesh::{Mesh as MeshSpec, MeshServicesMode},
-};
+use kodiak_identity::ClientAccess;
+use kodiak_model::kinds::mesh::{Mesh as MeshSpec, MeshServicesMode};
 use kodiak_reachability::Mode;
 use kodiak_rollout::{DesiredIdentities, Rollout};
 use kodiak_rules::outbound::NameResolution;
@@ -69,12 +67,16 @@ impl View {
 
     /// Whether clients with this certificate use mTLS, but for servers without one.
     pub(crate) fn calls_with_mtls(&self, client: &Certificate) -> bool {
-        self.rollout.call && *client != Certificate::None
+        self.access_of(client) == ClientAccess::Mtls
     }
 
     /// Whether a client with this certificate could only call in plain text, which the mesh refuses.
     pub(crate) fn is_cut_off(&self, client: &Certificate) -> bool {
-        self.rollout.call && self.rollout.accept == InboundTls::Strict && *client == Certificate::None
+        self.access_of(client) == ClientAccess::CutOff
+    }
+
+    fn access_of(&self, client: &Certificate) -> ClientAccess {
+        ClientAccess::of(&self.rollout, *client != Certificate::None)
     }
 
     /// Without a Mesh, the default settings. CAs that cannot be read stay as they are in `last`.

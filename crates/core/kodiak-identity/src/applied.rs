@@ -8,7 +8,7 @@ use std::{
 };
 
 use kodiak_model::{
-    InboundTls, Labels,
+    Labels,
     go_template::{Template, label_of},
     kinds::mesh_identity::{DEFAULT_PATH_ON_KUBERNETES, DEFAULT_PATH_ON_UNIVERSAL, FUNCTIONS},
     labels, spiffe, tags,
@@ -92,29 +92,6 @@ pub fn has_certificate(issuers: &Issuers, proxy: &Proxy) -> bool {
                 || proxy.dataplane.tag_sets().any(|tags| tags.contains_key(tags::SERVICE))
         }
         None => false,
-    }
-}
-
-/// How clients reach a server at a step. Decided for each server: one without a certificate changes nothing for others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ServerAccess {
-    /// As clients call the mesh at this step: with mTLS, or in plain text while none uses mTLS.
-    Regular,
-    /// In plain text, while clients use mTLS with others: its certificate is missing, or about to come or go.
-    Plaintext,
-    /// Not at all: it has no certificate, and the mesh refuses plain text.
-    Closed,
-}
-
-impl ServerAccess {
-    pub fn of(rollout: &Rollout, server: &Proxy) -> Self {
-        if !rollout.call || rollout.all_issuers().all(|issuers| has_certificate(issuers, server)) {
-            Self::Regular
-        } else if rollout.accept == InboundTls::Strict {
-            Self::Closed
-        } else {
-            Self::Plaintext
-        }
     }
 }
 
@@ -217,40 +194,4 @@ fn uses_field(template: &str, field: &str) -> bool {
         parsed.render(&fields, &|_, _| Ok("x".to_owned())).ok()
     };
     rendered("x") != rendered("y")
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    fn server(labels: &Value, tags: &Value) -> Proxy {
-        let dataplane = json!({ "networking": { "address": "10.0.0.1", "inbound": [{ "port": 80, "tags": tags }] } });
-        Proxy {
-            mesh: "default".into(),
-            name: "server".into(),
-            labels: Arc::new(serde_json::from_value(labels.clone()).unwrap()),
-            dataplane: Arc::new(serde_json::from_value(dataplane).unwrap()),
-            admission: None,
-        }
-    }
-
-    #[test]
-    fn backend_has_no_certificate_for_a_proxy_without_a_name() {
-        let issuers = Issuers { signer: Some("ca".into()), ..Issuers::default() };
-        let at = |accept| Rollout { accept, call: true, issuers: issuers.clone(), ..Rollout::default() };
-        let of_service = server(&json!({}), &json!({ "kuma.io/service": "web" }));
-        let of_workload = server(&json!({ "kuma.io/workload": "web" }), &json!({}));
-        let nameless = server(&json!({ "app": "web" }), &json!({ "version": "1" }));
-        for (proxy, permissive, strict) in [
-            (&of_service, ServerAccess::Regular, ServerAccess::Regular),
-            (&of_workload, ServerAccess::Regular, ServerAccess::Regular),
-            (&nameless, ServerAccess::Plaintext, ServerAccess::Closed),
-        ] {
-            assert_eq!(has_certificate(&issuers, proxy), permissive == ServerAccess::Regular);
-            assert_eq!(ServerAccess::of(&at(InboundTls::Permissive), proxy), permissive);
-            assert_eq!(ServerAccess::of(&at(InboundTls::Strict), proxy), strict);
-        }
-    }
 }

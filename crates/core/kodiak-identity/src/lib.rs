@@ -11,6 +11,7 @@
 //! **Invariant:** a record that cannot be read counts neither as absent nor as its default: the last one stays, and the rollout
 //! waits.
 
+mod access;
 mod applied;
 mod desired;
 mod presence;
@@ -19,11 +20,11 @@ mod relabelled;
 mod spiffe_id;
 mod status;
 mod tls;
+mod trust;
 mod vouched;
 
-pub use applied::{
-    Issuer, NoSpiffeId, ServerAccess, best_match, expected_ids, has_certificate, issuer_of, spiffe_id as applied_id,
-};
+pub use access::{CallTls, ClientAccess, ServerAccess};
+pub use applied::{Issuer, NoSpiffeId, best_match, expected_ids, has_certificate, issuer_of, spiffe_id as applied_id};
 pub use desired::{applied_provider, creates_trust, current, desired, expected, target};
 pub use presence::{AbsenceLimits, Moment, disconnected};
 pub use progress::{Progress, Step};
@@ -31,4 +32,5 @@ pub use relabelled::relabelled;
 pub use spiffe_id::{Identity, issuing, of_proxy, possible};
 pub use status::{RolloutStatus, rollout_status};
 pub use tls::{TlsPolicies, accepts, is_permissive};
+pub use trust::is_trusted;
 pub use vouched::{Acceptance, Claim, acceptance, may_claim};

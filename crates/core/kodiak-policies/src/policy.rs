@@ -9,7 +9,7 @@ use kodiak_model::source_match::Match;
 use kodiak_model::{BackendRef, Kind, TargetRef};
 
 use crate::passthrough::PassthroughRules;
-use crate::target::{Collector, Endpoints, Inbound, Outbound, ProxyFact, Tls, Upstream};
+use crate::target::{Backends, Collector, Endpoints, Inbound, Outbound, ProxyFact, Tls, Upstream};
 
 /// A policy that affects proxies. It changes the generated configuration through these hooks; the defaults leave it
 /// unchanged.
@@ -27,6 +27,21 @@ pub trait Policy: Sync {
     /// Destinations that a conf sends traffic to instead of, or in addition to, the one that it is for.
     fn backends(&self, _conf: &Conf) -> Vec<BackendRef> {
         Vec::new()
+    }
+
+    /// Clusters that the traffic of a destination with the cluster `own` gets to with a conf of a route, but for mirrors.
+    fn clusters(&self, _conf: &Conf, own: &Arc<str>, _backends: &Backends) -> BTreeSet<Arc<str>> {
+        BTreeSet::from([own.clone()])
+    }
+
+    /// Clusters that get copies of requests with a conf of a route.
+    fn mirrors(&self, _conf: &Conf, _backends: &Backends) -> BTreeSet<Arc<str>> {
+        BTreeSet::new()
+    }
+
+    /// Whether requests are redirected with a conf of a route, so that the proxy itself answers.
+    fn redirects(&self, _conf: &Conf) -> bool {
+        false
     }
 
     /// Names of the routes that a conf creates: other policies may have confs for each of them.

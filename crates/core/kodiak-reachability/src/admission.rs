@@ -1,6 +1,4 @@
-//! Permissions of the inbounds behind a destination.
-//!
-//! An inbound that accepts plain text admits everybody, whatever its permissions are: a caller may be outside the mesh.
+//! Permissions of the inbounds behind a destination, for one [`Purpose`].
 //!
 //! Dataplanes in this zone are known, so their permissions are exact. A MeshService of this zone without Dataplanes stands
 //! for a proxy with one inbound that has the tags of its selector, its zone and nothing else that is known. Those of other
@@ -12,7 +10,7 @@ mod tests;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use kodiak_identity::{TlsPolicies, accepts, is_permissive};
+use kodiak_identity::{TlsPolicies, is_permissive};
 use kodiak_model::{
     InboundTls,
     kinds::{
@@ -32,7 +30,7 @@ use kodiak_rules::{
 };
 use kodiak_world::{Destination, destination::Service};
 
-use crate::{Admission, AnyOf};
+use crate::{Admission, AnyOf, Purpose, enforcement::InboundEffect};
 
 /// Permissions of a mesh, and the modes of its inbounds.
 #[derive(Clone, Copy)]
@@ -40,6 +38,7 @@ pub struct Source<'a> {
     pub index: &'a PolicyIndex,
     pub shadow: Shadow,
     pub rollout: &'a Rollout,
+    pub purpose: Purpose,
 }
 
 impl Admission {
@@ -64,8 +63,10 @@ impl Source<'_> {
         // Instances of one service mostly have the same policies.
         let mut known: Vec<(Vec<Arc<Policy>>, Arc<Permissions>)> = Vec::new();
         for (proxy, position) in inbounds {
-            if !self.is_strict(proxy, position) {
-                return Admission::Open;
+            match self.effect(proxy, position) {
+                InboundEffect::AdmitsAll => return Admission::Open,
+                InboundEffect::AdmitsNone => continue,
+                InboundEffect::ByPermissions => (),
             }
             let matched = self.index.matched(KIND.name, proxy, self.shadow);
             let policies = matched.inbounds.get(&position).map_or(&[][..], Vec::as_slice);
@@ -75,12 +76,6 @@ impl Source<'_> {
         }
         let all = known.into_iter().map(|(_, permissions)| Arc::new(permissions.into()));
         Admission::any([Admission::By(all.collect())])
-    }
-
-    fn is_strict(&self, proxy: &str, position: usize) -> bool {
-        let mode = TlsPolicies { index: self.index, shadow: self.shadow }.inbound(proxy, position).mode;
-        let server = self.index.proxy(proxy);
-        server.is_some_and(|server| accepts(self.rollout, server, mode) == InboundTls::Strict)
     }
 
     /// A MeshService, with the Dataplanes of this zone that it selects. What another zone permits is unknown, so its services
@@ -104,14 +99,18 @@ impl Source<'_> {
     /// Policies that certainly select the inbound count together. One that perhaps does counts alone as well: if it
     /// decides about a caller, it does so with one of its own items.
     fn unseen(&self, destination: &Destination, selector: &Selector) -> Admission {
+        let loses_permissive = self.purpose == Purpose::Trimming;
+        if loses_permissive && self.rollout.accept != InboundTls::Strict {
+            return Admission::Open;
+        }
         let proxy = stand_in(destination, selector);
         let known = PartialProxy::of(&proxy);
         let all_permissive = |policies: &[Arc<Policy>]| policies.iter().any(|policy| is_permissive(policy));
-        let is_open = TlsPolicies::kinds().any(|kind| {
+        let may_be_open = TlsPolicies::kinds().any(|kind| {
             let Possible { group, others } = self.index.possible(kind.name, &known, self.shadow);
             *group.derived(all_permissive) || all_permissive(&others)
         });
-        if is_open {
+        if loses_permissive && may_be_open {
             return Admission::Open;
         }
         let matched = self.index.matched_by(KIND.name, &proxy, self.shadow);
@@ -128,7 +127,7 @@ impl Source<'_> {
     }
 }
 
-fn permissions(policies: &[Arc<Policy>]) -> Arc<Permissions> {
+pub(crate) fn permissions(policies: &[Arc<Policy>]) -> Arc<Permissions> {
     let entries = policies.iter().flat_map(|policy| Entry::of(&policy.kri().to_string().into(), &policy.body));
     Arc::new(Permissions::of(&entries.collect::<Vec<_>>()))
 }

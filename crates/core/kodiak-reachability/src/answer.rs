@@ -11,7 +11,7 @@ pub enum Answer {
 pub enum Yes {
     /// KRI of the policy that allows it, at one inbound at least.
     Allowed { policy: String },
-    /// No permission is enforced there: without mTLS, or outside of the mesh.
+    /// No permission acts on the call: it is in plain text, or leaves the mesh.
     Open,
     /// The destination or the client is unknown, so nothing speaks against it.
     Unknown,
@@ -23,6 +23,10 @@ pub enum No {
     Denied { policy: String },
     /// No policy of the destination matches the client.
     NotAllowed,
+    /// The inbound refuses plain text, and the client calls without mTLS.
+    RefusesPlaintext,
+    /// The inbound has no certificate, and the client calls with mTLS.
+    RefusesMtls,
 }
 
 impl Answer {

@@ -1,8 +1,9 @@
 //! Certificates of clients.
 
-use kodiak_identity::Identity;
+use kodiak_identity::Issuer;
 use kodiak_model::{labels, tags};
 use kodiak_policies::mesh_traffic_permission;
+use kodiak_rollout::{Issuers, Rollout};
 use kodiak_rules::Proxy;
 
 use crate::Certificate;
@@ -17,15 +18,24 @@ pub fn certificate(mesh: &str, proxy: &Proxy) -> Option<Certificate> {
     Some(uris.into())
 }
 
-/// Certificates that a proxy presents or will present: that of its tags, and one for each SPIFFE ID that a MeshIdentity may
-/// give to it. Without one it has no identity.
-pub fn certificates<'a>(
-    mesh: &str,
-    proxy: &Proxy,
-    identities: impl IntoIterator<Item = &'a Identity>,
-) -> Vec<Certificate> {
-    let issued = kodiak_identity::possible(identities, proxy).into_iter().map(|id| Certificate::from([id]));
-    certificate(mesh, proxy).into_iter().chain(issued).collect()
+/// Certificate that the issuers give to a proxy. `None` without one.
+pub fn issued(mesh: &str, proxy: &Proxy, issuers: &Issuers) -> Option<Certificate> {
+    match kodiak_identity::issuer_of(issuers, proxy)? {
+        Issuer::Backend(_) => certificate(mesh, proxy),
+        Issuer::Identity { spiffe_id, .. } => Some([spiffe_id].into()),
+    }
+}
+
+/// Certificates that a proxy may present at this step: of its issuers, and of those before or after. Without one it has no
+/// identity.
+pub fn certificates(mesh: &str, proxy: &Proxy, rollout: &Rollout) -> Vec<Certificate> {
+    let mut all: Vec<Certificate> = Vec::new();
+    for certificate in rollout.all_issuers().filter_map(|issuers| issued(mesh, proxy, issuers)) {
+        if !all.contains(&certificate) {
+            all.push(certificate);
+        }
+    }
+    all
 }
 
 #[cfg(test)]

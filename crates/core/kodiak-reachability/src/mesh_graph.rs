@@ -8,25 +8,18 @@ use std::{
     sync::Arc,
 };
 
-use kodiak_identity::{Identity, TlsPolicies};
-use kodiak_model::{Cancellation, Cancelled, InboundTls, kinds::dataplane::BackendKind};
+use kodiak_identity::TlsPolicies;
+use kodiak_model::{Cancellation, Cancelled, kinds::dataplane::BackendKind};
 use kodiak_policies::mesh_traffic_permission::KIND;
 use kodiak_rollout::Rollout;
 use kodiak_rules::Shadow;
 use kodiak_services::membership::Membership;
 use kodiak_world::{Destination, World, destination::Behind};
 
-use crate::{Admission, Graph, Target, admission::Source, certificates};
+use crate::{Admission, Graph, Purpose, Target, admission::Source, certificates};
 
 /// Clients are Dataplanes, by name.
 pub type MeshGraph = Graph<Arc<str>, Target>;
-
-/// Whether permissions are enforced in the mesh: inbounds refuse callers without a certificate, but for those that a policy
-/// makes permissive, and every caller has one. Without a backend, a Dataplane that no MeshIdentity selects has none. In a
-/// permissive mesh, inbounds that a policy makes strict are not considered: nothing is trimmed.
-pub fn is_enforced(rollout: &Rollout) -> bool {
-    rollout.accept == InboundTls::Strict && rollout.call && rollout.issuers.signer.is_some()
-}
 
 /// Current step of the mTLS rollout; without a recorded one, the mesh is at its target.
 pub fn rollout(world: &World, mesh: &str) -> Rollout {
@@ -34,16 +27,21 @@ pub fn rollout(world: &World, mesh: &str) -> Rollout {
 }
 
 impl MeshGraph {
-    /// All Dataplanes and destinations of a mesh.
-    pub fn of(world: &World, mesh: &str, shadow: Shadow, cancellation: &Cancellation) -> Result<Self, Cancelled> {
+    /// All Dataplanes and destinations of a mesh, for one purpose.
+    pub fn of(
+        world: &World,
+        mesh: &str,
+        purpose: Purpose,
+        shadow: Shadow,
+        cancellation: &Cancellation,
+    ) -> Result<Self, Cancelled> {
         let mut graph = Self::new(mesh.into());
-        let identities: Vec<Identity> =
-            world.list_in("MeshIdentity", mesh).filter_map(|identity| Identity::of(identity)).collect();
+        let rollout = rollout(world, mesh);
         for proxy in world.proxies(mesh) {
             cancellation.check()?;
-            graph.set_client(&proxy.name, Some(&certificates(mesh, proxy, &identities)));
+            graph.set_client(&proxy.name, Some(&certificates(mesh, proxy, &rollout)));
         }
-        for (target, admission) in admissions(world, mesh, shadow, cancellation)? {
+        for (target, admission) in admissions(world, mesh, purpose, shadow, cancellation)? {
             cancellation.check()?;
             graph.set_destination(&target, Some(&admission));
         }
@@ -55,16 +53,17 @@ impl MeshGraph {
 fn admissions(
     world: &World,
     mesh: &str,
+    purpose: Purpose,
     shadow: Shadow,
     cancellation: &Cancellation,
 ) -> Result<BTreeMap<Target, Admission>, Cancelled> {
     let targets = targets(world, mesh);
     let rollout = rollout(world, mesh);
-    if !is_enforced(&rollout) {
+    if !purpose.is_decided_by_permissions(&rollout) {
         return Ok(targets.into_iter().map(|target| (target, Admission::Open)).collect());
     }
     let index = world.policy_index(TlsPolicies::kinds().chain([&KIND]), mesh);
-    let source = Source { index: &index, shadow, rollout: &rollout };
+    let source = Source { index: &index, shadow, rollout: &rollout, purpose };
     let mut all = BTreeMap::new();
     let mut inbounds: BTreeMap<&str, Vec<(&str, usize)>> = BTreeMap::new();
     for proxy in world.proxies(mesh) {

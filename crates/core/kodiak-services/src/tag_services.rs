@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use kodiak_model::kinds::dataplane::Dataplane;
+use kodiak_model::{Protocol, kinds::dataplane::Dataplane};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TagServices {
@@ -49,6 +49,15 @@ impl TagServices {
 fn names(dataplane: &Dataplane) -> impl Iterator<Item = Arc<str>> {
     let served = dataplane.inbounds().iter().filter(|inbound| inbound.is_served());
     served.filter_map(|inbound| inbound.service().map(Arc::from))
+}
+
+/// The protocol that all of these support: TCP if they have no other in common.
+pub fn common_protocol(protocols: impl IntoIterator<Item = Protocol>) -> Option<Protocol> {
+    protocols.into_iter().reduce(|one, other| match (one, other) {
+        (one, other) if one == other => one,
+        (Protocol::Grpc, Protocol::Http2) | (Protocol::Http2, Protocol::Grpc) => Protocol::Http2,
+        _ => Protocol::Tcp,
+    })
 }
 
 #[cfg(test)]
@@ -95,5 +104,13 @@ mod tests {
         ]);
         services.set(&"one".into(), Some(&dataplane(&inbounds)));
         assert_eq!(names_of(&services), ["starting"]);
+    }
+
+    #[test]
+    fn different_protocols_fall_back_to_tcp() {
+        assert_eq!(common_protocol([Protocol::Http, Protocol::Http]), Some(Protocol::Http));
+        assert_eq!(common_protocol([Protocol::Grpc, Protocol::Http2]), Some(Protocol::Http2));
+        assert_eq!(common_protocol([Protocol::Http, Protocol::Http2]), Some(Protocol::Tcp));
+        assert_eq!(common_protocol([]), None);
     }
 }

@@ -108,6 +108,7 @@ fn clusters_of_the_proxy_itself_are_no_destinations() {
         names::INBOUND_PASSTHROUGH_IPV4,
         names::DIRECT_ACCESS,
         names::DIRECT_ACCESS_PLAINTEXT,
+        names::DIRECT_ACCESS_CLOSED,
         "unknown",
         "unknown-0123456789abcdef",
     ] {

@@ -133,6 +133,17 @@ impl Destination {
         }
     }
 
+    /// Name in SNIs: with the namespace, if it has one.
+    pub fn sni_name(&self) -> String {
+        match self.kind() {
+            BackendKind::MeshService if !self.kri.namespace.is_empty() => {
+                format!("{}.{}", self.kri.name, self.kri.namespace)
+            }
+            BackendKind::MeshService if self.is_local() => self.name.to_string(),
+            _ => self.kri.name.clone(),
+        }
+    }
+
     pub fn port(&self, section: &str) -> Option<&DestinationPort> {
         self.ports.iter().find(|port| port.section == section)
     }

@@ -64,6 +64,8 @@ pub const UNIFIED_NAME: &str = "kuma.io/unified-name";
 pub const DIRECT_ACCESS: &str = "direct_access";
 /// Cluster of those instances that are called in plain text, while others are called with mTLS.
 pub const DIRECT_ACCESS_PLAINTEXT: &str = "direct_access_plaintext";
+/// Cluster of those instances that cannot be called: they have no certificate, and the mesh refuses plain text.
+pub const DIRECT_ACCESS_CLOSED: &str = "direct_access_closed";
 /// Service name of zone egresses.
 pub const ZONE_EGRESS: &str = "zone-egress";
 
@@ -99,6 +101,11 @@ fn port_or_any(port: Option<u16>) -> String {
 
 pub fn inbound_listener(address: &str, port: u32) -> String {
     format!("inbound:{}", host_port(address, port))
+}
+
+/// Whether the cluster is of instances that are called by their own addresses.
+pub fn is_direct_access(cluster: &str) -> bool {
+    [DIRECT_ACCESS, DIRECT_ACCESS_PLAINTEXT, DIRECT_ACCESS_CLOSED].contains(&cluster)
 }
 
 pub fn direct_access_listener(address: &str, port: u32) -> String {

@@ -20,7 +20,7 @@ use kodiak_policies::{
     Entry,
     mesh_traffic_permission::{Action, Caller, Permissions},
 };
-use kodiak_reachability::{Graph, admission::Source, certificate};
+use kodiak_reachability::{Graph, Purpose, admission::Source, certificate};
 use kodiak_rollout::{Issuers, Rollout};
 use kodiak_rules::{Policy, PolicyIndex, Proxy, Shadow};
 use kodiak_terminal::{Exit, Table, Terminal};
@@ -209,7 +209,12 @@ impl World {
     }
 
     fn update(&mut self, destination: &Arc<str>) -> usize {
-        let source = Source { index: &self.policies, shadow: Shadow::Ignored, rollout: &self.rollout };
+        let source = Source {
+            index: &self.policies,
+            shadow: Shadow::Ignored,
+            rollout: &self.rollout,
+            purpose: Purpose::Trimming,
+        };
         let effect = self.graph.set_destination(destination, Some(&source.inbounds([(&**destination, 0)])));
         self.graph.clients(&effect.affected).len()
     }

@@ -101,7 +101,6 @@ fn trimmed(consumer: &Consumer) -> String {
         None => consumer.trimmed.to_string(),
         Some(Exempt::NotEnforced) => "- (open)".to_owned(),
         Some(Exempt::NotTransparent) => "- (outbounds)".to_owned(),
-        Some(Exempt::Listed) => "- (list)".to_owned(),
     }
 }
 
@@ -136,16 +135,16 @@ mod tests {
         let listed = Consumer {
             dataplane: "old-1".to_owned(),
             service: "old".to_owned(),
-            exempt: Some(Exempt::Listed),
+            exempt: Some(Exempt::NotTransparent),
             trimmed: 0,
             trimmed_destinations: Names::Only(Vec::new()),
             used: Vec::new(),
             ..shadow.clone()
         };
         expect![[r#"
-            DATAPLANE   SERVICE   MODE            CONFIGURED   CALLABLE   TRIMMED    DESTINATIONS         USED
-            web-1       web       shadow (mesh)   4            1          3          all except backend   db (7)
-            old-1       old       shadow (mesh)   4            1          - (list)   -                    -
+            DATAPLANE   SERVICE   MODE            CONFIGURED   CALLABLE   TRIMMED         DESTINATIONS         USED
+            web-1       web       shadow (mesh)   4            1          3               all except backend   db (7)
+            old-1       old       shadow (mesh)   4            1          - (outbounds)   -                    -
 
             2 proxies in mesh default; 1 has called destinations that are trimmed, or would be"#]]
         .assert_eq(&table(&[shadow, listed], "default"));

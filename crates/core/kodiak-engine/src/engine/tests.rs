@@ -6,6 +6,7 @@ mod dead_issuers;
 mod encryption;
 mod explained;
 mod faults;
+mod lists;
 mod objects;
 mod patches;
 mod policies;

@@ -5,11 +5,11 @@ use std::{
     sync::Arc,
 };
 
-use kodiak_identity::{Identity, TlsPolicies};
-use kodiak_reachability::{Certificate, Mode, SetId, certificates, is_enforced};
+use kodiak_identity::TlsPolicies;
+use kodiak_reachability::{Mode, Purpose, SetId, certificates};
 use kodiak_rules::{Policy, Proxy, Shadow};
 
-use super::Mesh;
+use super::{Mesh, services_of};
 use crate::{
     dirty_set::DirtySet,
     engine::UpdateContext,
@@ -21,16 +21,6 @@ use crate::{
 const MESH_TRAFFIC_PERMISSION: &str = "MeshTrafficPermission";
 
 impl Mesh {
-    pub(crate) fn set_identity(&mut self, name: &Arc<str>, identity: Option<Arc<Identity>>) {
-        match identity {
-            Some(identity) => drop(self.identities.insert(name.clone(), identity)),
-            None => drop(self.identities.remove(name)),
-        }
-        if self.permitted.is_some() {
-            self.dirty.clients.extend(self.proxies.keys().cloned());
-        }
-    }
-
     pub(crate) fn acknowledge(&mut self, name: &Arc<str>, acknowledged: u64) {
         if let Some(permitted) = &mut self.permitted {
             let ready = permitted.settle(|server, revision| server == name && revision <= acknowledged);
@@ -46,8 +36,7 @@ impl Mesh {
     /// A Dataplane came, changed or left.
     pub(super) fn admission_changed(&mut self, name: &Arc<str>, dataplane: Option<&Arc<Proxy>>) {
         let Some(dataplane) = dataplane.filter(|_| self.permitted.is_some()) else { return };
-        let services = dataplane.dataplane.inbounds().iter().filter_map(|inbound| inbound.service()).map(Arc::from);
-        let served = self.evidence(Shadow::default()).served_by(name, services);
+        let served = self.evidence(Shadow::default()).served_by(name, services_of(dataplane));
         self.dirty.admissions.extend(served);
     }
 
@@ -64,12 +53,18 @@ impl Mesh {
         }
         for name in selected {
             let Some(dataplane) = self.dataplanes.get(name) else { continue };
-            let services = dataplane.dataplane.inbounds().iter().filter_map(|inbound| inbound.service()).map(Arc::from);
-            let served = self.evidence(Shadow::default()).served_by(name, services);
+            let served = self.evidence(Shadow::default()).served_by(name, services_of(dataplane));
             self.dirty.permissions.extend(served);
         }
         let unseen = versions.flat_map(|policy| self.objects.unseen_by(policy));
         self.dirty.admissions.extend(unseen.map(Target::Object));
+    }
+
+    /// The rollout is at another step: each inbound may accept other connections.
+    pub(super) fn step_taken(&self, dirty: &mut DirtySet) {
+        let targets = self.evidence(Shadow::default()).targets();
+        dirty.permissions.extend(targets.iter().cloned());
+        dirty.admissions.extend(targets);
     }
 
     fn evidence(&self, shadow: Shadow) -> Evidence<'_> {
@@ -86,7 +81,7 @@ impl Mesh {
     pub(super) fn update_permitted(&mut self, dirty: &mut DirtySet, view_changed: bool, context: &UpdateContext<'_>) {
         let (admissions, permissions) = (std::mem::take(&mut dirty.admissions), std::mem::take(&mut dirty.permissions));
         let is_on = self.view.reachability == Mode::On || !self.trimmed_by_label.is_empty();
-        if self.spec.is_none() || !is_on || !is_enforced(&self.view.rollout) {
+        if self.spec.is_none() || !is_on || !Purpose::Trimming.is_decided_by_permissions(&self.view.rollout) {
             if self.permitted.take().is_some() {
                 dirty.reclassified.extend(self.proxies.keys().cloned());
             }
@@ -103,10 +98,9 @@ impl Mesh {
             }
             dirty.reclassified.extend(self.proxies.keys().cloned());
         } else {
-            for name in dirty.proxies.iter().chain(&dirty.clients) {
+            for name in &dirty.proxies {
                 self.update_client(name, &mut permitted);
             }
-            dirty.reclassified.append(&mut dirty.clients);
         }
         if is_new {
             permitted.update(from.targets(), from, &mut moved);
@@ -127,15 +121,7 @@ impl Mesh {
         let client = self.dataplanes.get(name).filter(|_| self.proxies.contains_key(name));
         let client = client.filter(|proxy| Mode::of(self.view.reachability, None, &proxy.labels).0 == Mode::On);
         // Without a certificate it may call what everybody may call.
-        let identities = || self.identities.values().map(|identity| &**identity);
-        let certificates = client.map(|proxy| {
-            let mut all = certificates(&self.name, proxy, identities());
-            // A MeshIdentity that was deleted or edited has issued certificates that are still in use.
-            let in_use = kodiak_identity::expected_ids(&self.view.rollout, proxy).into_iter();
-            let in_use = in_use.map(|id| Certificate::from([id])).filter(|id| !all.contains(id));
-            all.extend(in_use.collect::<Vec<_>>());
-            all
-        });
+        let certificates = client.map(|proxy| certificates(&self.name, proxy, &self.view.rollout));
         permitted.set_client(name, certificates.as_deref());
     }
 

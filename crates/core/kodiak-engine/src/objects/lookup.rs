@@ -68,11 +68,20 @@ impl Objects {
             Some((kri, found.1))
         });
         if let Some((kri, kind)) = kind {
-            met.push(Interest::Name(kind, kri.name.clone()));
+            met.push(Interest::named(kind, &kri.name));
             let labels = self.known.get(kri).into_iter().flat_map(|object| object.destination.labels.iter());
             met.extend(labels.map(|(key, value)| Interest::Label(kind, key.clone(), value.clone())));
         }
         met
+    }
+
+    /// Destinations that meet an interest.
+    pub(crate) fn meeting(&self, interest: &Interest) -> impl Iterator<Item = Target> {
+        let (named, labelled) = match interest {
+            Interest::Target(target) => (Some(target.clone()), None),
+            Interest::Label(kind, key, value) => (None, self.by_label.get(&(*kind, key.clone(), value.clone()))),
+        };
+        named.into_iter().chain(labelled.into_iter().flatten().cloned().map(Target::Object))
     }
 
     /// KRIs of the resources that the items of a policy select.

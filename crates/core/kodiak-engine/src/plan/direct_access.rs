@@ -50,12 +50,8 @@ pub(super) fn outbound(
         }
     }
     let mtls = from.view.calls_with_mtls(&key.certificate);
-    let target = |access| match access {
-        ServerAccess::Plaintext if mtls => ClusterTarget::DirectAccessPlaintext,
-        // A server that is closed is called with mTLS, which it cannot answer: without a listener, the connection would
-        // pass through in plain text.
-        ServerAccess::Plaintext | ServerAccess::Regular | ServerAccess::Closed => ClusterTarget::DirectAccess,
-    };
+    // A client without mTLS makes no difference between servers.
+    let target = |access| ClusterTarget::DirectAccess(if mtls { access } else { ServerAccess::Regular });
     let listener =
         |((address, port), Instance { service, access }): ((&Arc<str>, u32), Instance<'_>)| OutboundListener {
             mesh: from.view.name.clone(),
@@ -73,33 +69,35 @@ pub(super) fn outbound(
             bind: false,
             shape: key.reach.shape(),
         };
+    let regular = ClusterTarget::DirectAccess(ServerAccess::Regular);
     instances.retain(|(address, port), _| !direct.is_own(address, *port));
     let targets: BTreeSet<ClusterTarget> =
-        instances.values().map(|each| target(each.access)).chain([ClusterTarget::DirectAccess]).collect();
+        instances.values().map(|each| target(each.access)).chain([regular.clone()]).collect();
     let outbound = Outbound {
-        target: ClusterTarget::DirectAccess.destination(),
+        target: regular.destination(),
         listeners: instances.into_iter().map(listener).collect(),
         records: Vec::new(),
         cluster_targets: merged.collectors().chain(targets).collect(),
         backend_refs: BTreeSet::new(),
+        trimmed: BTreeSet::new(),
     };
     (format!("{}:", names::DIRECT_ACCESS).into(), outbound)
 }
 
-/// Any identity of the mesh is accepted: the listener does not know which instance is called.
-pub(super) fn cluster(key: &ClassKey, from: Sources<'_>) -> Cluster {
+/// Instances that are reached like this. Any identity of the mesh is accepted: the listener does not know which instance is
+/// called. One without a certificate in a mesh that refuses plain text has a cluster without endpoints: without a listener,
+/// the connection would pass through in plain text.
+pub(super) fn cluster(key: &ClassKey, from: Sources<'_>, server: ServerAccess) -> Cluster {
     let peer =
         || Peer { tls: key.certificate.source(&[]), tls_parameters: key.tls_parameters.clone(), ..Peer::default() };
-    let access = match () {
-        () if from.view.calls_with_mtls(&key.certificate) => Access::Mtls(Arc::new(peer())),
-        () if from.view.is_cut_off(&key.certificate) => Access::Closed,
-        () => Access::Plaintext,
+    let (name, access) = match server {
+        ServerAccess::Closed => (names::DIRECT_ACCESS_CLOSED, Access::Closed),
+        ServerAccess::Plaintext => (names::DIRECT_ACCESS_PLAINTEXT, Access::Plaintext),
+        ServerAccess::Regular if from.view.calls_with_mtls(&key.certificate) => {
+            (names::DIRECT_ACCESS, Access::Mtls(Arc::new(peer())))
+        }
+        ServerAccess::Regular if from.view.is_cut_off(&key.certificate) => (names::DIRECT_ACCESS, Access::Closed),
+        ServerAccess::Regular => (names::DIRECT_ACCESS, Access::Plaintext),
     };
-    Cluster::DirectAccess(DirectAccessCluster { mesh: from.view.name.clone(), name: names::DIRECT_ACCESS, access })
-}
-
-/// Instances without a certificate, while the mesh accepts plain text.
-pub(super) fn plaintext(from: Sources<'_>) -> Cluster {
-    let (mesh, name) = (from.view.name.clone(), names::DIRECT_ACCESS_PLAINTEXT);
-    Cluster::DirectAccess(DirectAccessCluster { mesh, name, access: Access::Plaintext })
+    Cluster::DirectAccess(DirectAccessCluster { mesh: from.view.name.clone(), name, access })
 }

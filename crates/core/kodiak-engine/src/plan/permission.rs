@@ -1,36 +1,50 @@
 //! Destinations that a class may call.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::collections::BTreeSet;
 
-use kodiak_model::Kri;
-
-use super::Sources;
-use crate::{class_key::ClassKey, rules::Rules, target::Target};
+use super::{Sources, Traffic};
+use crate::{
+    class_key::ClassKey,
+    rules::Rules,
+    target::{ClusterTarget, Target},
+};
 
 /// All targets that may be reachable. `None` if that can be any.
 pub(super) fn named_targets(key: &ClassKey, rules: &Rules, from: Sources<'_>) -> Option<BTreeSet<Target>> {
     let mut named = key.named_targets()?;
     if let (Some(sets), Some(graph)) = (&key.permitted, from.graph) {
-        if rules.have_routes() {
-            return None;
-        }
+        // A destination that it may not call stays if a route sends its traffic to one that it may call.
+        named.extend(rules.routed()?.flat_map(|interest| from.objects.meeting(interest)));
         named.extend(sets.iter().flat_map(|set| graph.destinations_of(*set)).cloned());
     }
     Some(named)
 }
 
-/// A destination with a route stays: the route may send requests to another one, which the class may call.
-pub(super) fn may_call_service(key: &ClassKey, rules: &Rules, from: Sources<'_>, name: &Arc<str>) -> bool {
-    is_permitted(key, from, || Target::Service(name.clone()))
-        || (rules.have_routes() && rules.for_service(name).is_routed())
+/// Whether a class may have an outbound for a destination. With routes, that depends on where its traffic gets to.
+pub(super) fn may_have(key: &ClassKey, rules: &Rules, from: Sources<'_>, target: impl FnOnce() -> Target) -> bool {
+    rules.have_routes() || is_permitted(key, from, target)
 }
 
-pub(super) fn may_call_object(key: &ClassKey, rules: &Rules, from: Sources<'_>, kri: &Arc<Kri>) -> bool {
-    let is_routed = || {
-        let Some(object) = from.objects.get(kri) else { return false };
-        object.destination.ports.iter().any(|port| rules.for_port(&object.resource, &port.section).is_routed())
+/// Whether a server that the traffic of an outbound gets to may admit the class, or the proxy itself answers. `own` is the
+/// cluster of the destination.
+pub(super) fn may_be_answered(
+    key: &ClassKey,
+    from: Sources<'_>,
+    own: &ClusterTarget,
+    Traffic { merged, carried, route_backends }: Traffic<'_>,
+) -> bool {
+    let is_permitted = |cluster: &ClusterTarget| is_permitted(key, from, || cluster.destination());
+    let Some((policy, conf)) = merged.route(carried).filter(|_| key.permitted.is_some()) else {
+        return is_permitted(own);
     };
-    is_permitted(key, from, || Target::Object(kri.clone())) || (rules.have_routes() && is_routed())
+    if policy.redirects(conf) {
+        return true;
+    }
+    let naming = from.view.naming;
+    let mut reached = policy.clusters(conf, &own.cluster_name(naming), &route_backends.backends);
+    reached.extend(policy.mirrors(conf, &route_backends.backends));
+    let mut clusters = route_backends.cluster_targets.iter().chain([own]);
+    clusters.any(|cluster| reached.contains(&cluster.cluster_name(naming)) && is_permitted(cluster))
 }
 
 /// An unknown destination is permitted.

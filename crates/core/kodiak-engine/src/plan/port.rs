@@ -1,6 +1,6 @@
 //! Outbounds and clusters of ports of MeshServices, MeshExternalServices and MeshMultiZoneServices.
 
-use std::{net::Ipv4Addr, sync::Arc};
+use std::{collections::BTreeSet, net::Ipv4Addr, sync::Arc};
 
 use kodiak_model::{
     Kri, Protocol,
@@ -18,7 +18,7 @@ use kodiak_xds::{
     names::{self, Naming},
 };
 
-use super::{Cluster, Outbound, RouteBackends, Socket, Sources, placed};
+use super::{Cluster, Outbound, RouteBackends, Socket, Sources, Traffic, permission, placed};
 use crate::{
     class_key::{ClassKey, Reach},
     objects::Object,
@@ -44,15 +44,20 @@ pub(super) fn redirected(
     let plan = |port: &DestinationPort| {
         let port_target = Arc::new(PortTarget::new(kri, &port.section, port.port));
         let planned = PortOutbound::new(rules, from, object, port_target);
+        let own = ClusterTarget::Port(planned.port_target.clone());
+        if !permission::may_be_answered(key, from, &own, planned.traffic()) {
+            let outbound = Outbound::trimmed(own.destination(), planned.traffic())?;
+            return Some((planned.cluster.clone(), outbound));
+        }
         let listen = |(n, vip): (usize, &Ipv4Addr)| {
             // Listener names are unique, and only one listener can be named after the port.
             let naming = if n == 0 { from.view.naming } else { Naming::default() };
             planned.listener(key, from, naming, (&vip.to_string(), port.port), Socket::at(key, *vip))
         };
         let listeners = vips.iter().enumerate().map(listen).collect();
-        (planned.cluster.clone(), Outbound { listeners, records: records.clone(), ..planned.outbound() })
+        Some((planned.cluster.clone(), Outbound { listeners, records: records.clone(), ..planned.outbound() }))
     };
-    ports.filter(|_| !vips.is_empty()).map(plan).collect()
+    ports.filter(|_| !vips.is_empty()).filter_map(plan).collect()
 }
 
 /// DNS records of a resource, unless proxies reach it only if they list it.
@@ -141,8 +146,9 @@ pub(super) fn cluster(key: &ClassKey, rules: &Rules, from: Sources<'_>, port_tar
             (endpoints, identities, UpstreamProtocol::inside(protocol))
         }
     };
-    let sni =
-        object.map(|object| names::port_sni(&object.sni_name(), port_target.number, &mesh, object.destination.kind()));
+    let sni = object.map(|object| {
+        names::port_sni(&object.destination.sni_name(), port_target.number, &mesh, object.destination.kind())
+    });
     let labels = || object.map(|object| object.labels().clone()).unwrap_or_default();
     let assignment = near(key, &merged, from, name.clone(), (endpoints, &labels));
     let some_plaintext = assignment.endpoints.iter().any(|endpoint| endpoint.plaintext);
@@ -238,6 +244,10 @@ impl PortOutbound {
         }
     }
 
+    fn traffic(&self) -> Traffic<'_> {
+        Traffic { merged: &self.merged, carried: self.carried, route_backends: &self.route_backends }
+    }
+
     fn outbound(&self) -> Outbound {
         let mut cluster_targets = self.route_backends.cluster_targets.clone();
         cluster_targets.extend(self.merged.collectors());
@@ -248,6 +258,7 @@ impl PortOutbound {
             records: Vec::new(),
             cluster_targets,
             backend_refs: self.route_backends.backend_refs.clone(),
+            trimmed: BTreeSet::new(),
         }
     }
 }

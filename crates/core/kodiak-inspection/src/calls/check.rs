@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 use kodiak_model::{Cancellation, Cancelled};
-use kodiak_reachability::{Target, is_enforced, rollout};
+use kodiak_reachability::{Purpose, Target, rollout};
 use kodiak_traffic::{ObservedEdge, ObservedTraffic};
 use kodiak_world::World;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ use super::{Calls, LostCall, LostCalls, LostReason, target_name};
 #[serde(rename_all = "camelCase")]
 pub struct PermissionCheck {
     pub mesh: String,
-    /// Whether all proxies enforce permissions. Otherwise nothing is lost, whatever they say.
+    /// Whether permissions act on the calls of the mesh. Otherwise nothing is lost, whatever they say.
     pub enforced: bool,
     /// First and last time in which traffic was observed. Missing when none was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -65,7 +65,7 @@ impl PermissionCheck {
         }
         observed.sort_by(|a, b| b.requests.cmp(&a.requests).then_with(|| a.client.cmp(&b.client)));
         let (since, until) = traffic.window.unzip();
-        let enforced = is_enforced(&rollout(world, &after.mesh));
+        let enforced = Purpose::Calls.is_decided_by_permissions(&rollout(world, &after.mesh));
         Ok(Self { mesh: after.mesh.clone(), enforced, since, until, lost, observed })
     }
 

@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use jiff::Timestamp;
+use kodiak_model::{Cancellation, Cancelled};
 use kodiak_reachability::{Mode, ModeSource, Target};
 use kodiak_rules::Proxy;
 use kodiak_services::reachable;
@@ -66,14 +67,20 @@ pub struct Consumers<'a> {
 
 impl<'a> Consumers<'a> {
     /// `setting` is that of the control plane.
-    pub fn of(world: &'a World, calls: &'a Calls, setting: Mode, traffic: &'a [ObservedEdge]) -> Self {
-        Self {
+    pub fn of(
+        world: &'a World,
+        calls: &'a Calls,
+        setting: Mode,
+        traffic: &'a [ObservedEdge],
+        cancellation: &Cancellation,
+    ) -> Result<Self, Cancelled> {
+        Ok(Self {
             world,
             calls,
-            trimming: Trimming::of(world, &calls.mesh, &calls.graph, setting),
+            trimming: Trimming::of(world, &calls.mesh, setting, cancellation)?,
             destinations: world.destinations(&calls.mesh).cloned().collect(),
             traffic,
-        }
+        })
     }
 
     pub fn consumer(&self, proxy: &Proxy) -> Consumer {

@@ -30,6 +30,8 @@ pub enum LostReason {
     Denied { policy: String },
     /// No policy of the destination allows it.
     NotAllowed,
+    /// The servers accept no call with the TLS of the client's.
+    Tls,
 }
 
 impl LostReason {
@@ -38,6 +40,7 @@ impl LostReason {
         match answer {
             Answer::No(No::Denied { policy }) => Some(Self::Denied { policy }),
             Answer::No(No::NotAllowed) => Some(Self::NotAllowed),
+            Answer::No(No::RefusesPlaintext | No::RefusesMtls) => Some(Self::Tls),
             Answer::Yes(_) => None,
         }
     }

@@ -18,6 +18,7 @@ mod consumers;
 mod graph;
 mod lost;
 mod names;
+mod routes;
 #[cfg(test)]
 pub(crate) mod tests;
 mod trimming;
@@ -25,7 +26,7 @@ mod trimming;
 use std::{collections::BTreeSet, sync::Arc};
 
 use kodiak_model::{Cancellation, Cancelled};
-use kodiak_reachability::{MeshGraph, Target};
+use kodiak_reachability::{MeshGraph, Purpose, Target};
 use kodiak_rules::Shadow;
 use kodiak_services::reachable::has_legacy_destinations;
 use kodiak_world::World;
@@ -37,11 +38,13 @@ pub use consumers::{Consumer, Consumers, ModeOrigin, UsedDestination};
 pub use graph::{CallGraph, Edge, EdgeReason, UnknownName};
 pub use lost::{LostCall, LostCalls, LostReason};
 pub use names::Names;
+pub use routes::{Backend, ClientRoutes, Routes};
 pub use trimming::{ClientTrimming, Exempt, Trimming};
 
 /// Permissions of one mesh, with its clients and destinations.
 pub struct Calls {
     pub mesh: String,
+    /// Callers that servers admit.
     pub graph: MeshGraph,
     pub clients: Clients,
     /// Destinations that proxies can have outbounds for.
@@ -50,7 +53,7 @@ pub struct Calls {
 
 impl Calls {
     pub fn of(world: &World, mesh: &str, shadow: Shadow, cancellation: &Cancellation) -> Result<Self, Cancelled> {
-        let graph = MeshGraph::of(world, mesh, shadow, cancellation)?;
+        let graph = MeshGraph::of(world, mesh, Purpose::Calls, shadow, cancellation)?;
         let legacy = has_legacy_destinations(world.mesh_services_mode(mesh));
         // No Dataplane has this name, and an unknown client may call everything.
         let all = graph.destinations(&Arc::from("")).into_iter();

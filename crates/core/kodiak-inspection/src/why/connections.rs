@@ -4,19 +4,19 @@ use std::sync::Arc;
 
 use kodiak_model::{kinds::dataplane_insight::DataplaneInsight, subscription::Subscription};
 
-use super::{Question, Step, StepName, StepState, serving::Instance};
+use super::{Question, Step, StepName, StepState, serving::Way};
 
 /// Servers that are listed.
 const SHOWN: usize = 5;
 
-pub(super) fn proxies(question: &Question<'_>, instances: &[Instance]) -> Step {
+pub(super) fn proxies(question: &Question<'_>, ways: &[Way]) -> Step {
     let step = StepName::Proxies;
     if question.context.offline {
         return Step::unknown(step, "files do not show connections of proxies");
     }
     let insight = question.world.insight(&question.client.key());
     let client = (&*question.client.name, insight);
-    let ready = instances.iter().filter(|instance| instance.endpoint.ready);
+    let ready = ways.iter().flat_map(|way| &way.instances).filter(|instance| instance.endpoint.ready);
     let servers = ready.filter_map(|instance| Some((&*instance.proxy.as_ref()?.name, instance.insight.clone())));
     let (mut states, mut details) = (Vec::new(), Vec::new());
     for (name, insight) in std::iter::once(client).chain(servers.take(SHOWN)) {

@@ -14,18 +14,22 @@ mod resolve;
 mod serving;
 #[cfg(test)]
 mod tests;
+mod tls;
 
 use std::{fmt, sync::Arc};
 
+use kodiak_identity::TlsPolicies;
 use kodiak_model::{Cancellation, Cancelled, Kri, kinds::mesh::MeshServicesMode};
-use kodiak_reachability::{Answer, MeshGraph, Mode, No, Target, Yes, rollout};
+use kodiak_policies::mesh_traffic_permission;
+use kodiak_reachability::{Answer, MeshGraph, Mode, No, Purpose, Target, Yes, admission::Source, rollout};
 use kodiak_rollout::Rollout;
-use kodiak_rules::{Proxy, Shadow};
+use kodiak_rules::{PolicyIndex, Proxy, Shadow};
 use kodiak_world::{Destination, World, destination::DestinationPort};
 use kodiak_xds::names;
 use serde::{Deserialize, Serialize};
 
-use crate::calls::{Trimming, UnknownName};
+use self::tls::{Connections, Outcome};
+use crate::calls::{Backend, Routes, Trimming, UnknownName};
 
 pub use kodiak_xds::names::Naming;
 
@@ -168,15 +172,6 @@ impl Step {
         Self::new(step, StepState::Unknown, reason)
     }
 
-    /// A route may send requests to other destinations, so problems of this one need not matter.
-    fn weaken(&mut self) {
-        let of_server = matches!(self.step, StepName::Endpoints | StepName::Tls | StepName::Permission);
-        if of_server && self.state == StepState::Problem {
-            self.state = StepState::Unknown;
-            self.details.push("a MeshHTTPRoute or MeshTCPRoute of the client may send requests elsewhere".to_owned());
-        }
-    }
-
     fn with(mut self, details: impl IntoIterator<Item = String>) -> Self {
         self.details.extend(details);
         self
@@ -226,6 +221,11 @@ struct Question<'a> {
     context: WhyContext,
     client: Arc<Proxy>,
     called: Called,
+    /// Destinations that requests get to.
+    backends: Vec<Backend>,
+    /// Whether routes decide about them.
+    routed: bool,
+    index: PolicyIndex,
     may: Answer,
     trimming: Trimming<'a>,
 }
@@ -243,7 +243,9 @@ pub fn why(
     let clients = resolve::clients(world, mesh, client).map_err(WhyError::UnknownClient)?;
     let (client, others) = clients.split_first().expect("an unknown client is an error");
     let resolved = resolve::destination(world, mesh, client, destination)?;
-    let graph = MeshGraph::of(world, mesh, Shadow::Ignored, cancellation)?;
+    let graph = MeshGraph::of(world, mesh, Purpose::Calls, Shadow::Ignored, cancellation)?;
+    let routes = Routes::of(world, mesh);
+    let routed = routes.client(client).backends(&resolved.called.backend());
     let question = Question {
         world,
         mesh,
@@ -251,24 +253,25 @@ pub fn why(
         rollout: rollout(world, mesh),
         context,
         client: client.clone(),
+        routed: routed.is_some(),
+        backends: routed.unwrap_or_else(|| vec![resolved.called.backend()]),
+        index: world.policy_index(TlsPolicies::kinds().chain([&mesh_traffic_permission::KIND]), mesh),
         may: graph.may(&client.name, &resolved.called.target()),
-        trimming: Trimming::of(world, mesh, &graph, context.reachability),
+        trimming: Trimming::of(world, mesh, context.reachability, cancellation)?,
         called: resolved.called.clone(),
     };
-    let instances = serving::instances(&question);
-    let mut steps = vec![
+    let ways = serving::ways(&question);
+    let connections = Connections::of(&question, &ways);
+    let steps = vec![
         resolved.step(),
         outbound::address(&question),
         outbound::outbound(&question),
         question.cluster(),
-        serving::endpoints(&question, &instances),
-        serving::tls(&question, &instances),
-        question.permission(),
-        connections::proxies(&question, &instances),
+        serving::endpoints(&question, &ways),
+        tls::tls(&question, &ways, &connections),
+        question.permission(&connections),
+        connections::proxies(&question, &ways),
     ];
-    if question.trimming.client(client).is_routed(&question.called.target()) {
-        steps.iter_mut().for_each(Step::weaken);
-    }
     let (verdict, summary) = question.verdict(&steps);
     Ok(WhyAnswer {
         mesh: mesh.to_owned(),
@@ -279,7 +282,7 @@ pub fn why(
         summary,
         trimmed: outbound::is_trimmed(&question),
         steps,
-        endpoints: instances.into_iter().map(|instance| instance.endpoint).collect(),
+        endpoints: ways.into_iter().flat_map(|way| way.instances).map(|instance| instance.endpoint).collect(),
     })
 }
 
@@ -298,34 +301,64 @@ impl Question<'_> {
     }
 
     fn cluster(&self) -> Step {
-        let name = match &self.called {
-            Called::Service(service) => names::service_cluster(&resolve::service_tags(service)),
-            Called::Port(destination, port) => {
-                let kri = Kri { section: port.section.clone(), ..destination.kri.clone() };
-                names::port_cluster(self.context.naming, &kri, port.port)
-            }
-        };
-        Step::ok(StepName::Cluster, format!("cluster {name} in Envoy's statistics and logs"))
+        let step = StepName::Cluster;
+        let clusters: Vec<String> = self.backends.iter().map(|backend| self.cluster_name(backend)).collect();
+        match clusters.as_slice() {
+            [] => Step::problem(step, "routes of the client send no request to a destination that exists"),
+            [one] => Step::ok(step, format!("cluster {one} in Envoy's statistics and logs")),
+            several => Step::ok(step, format!("clusters {} in Envoy's statistics and logs", several.join(", "))),
+        }
+        .with(self.routed.then(|| "a MeshHTTPRoute or MeshTCPRoute of the client decides where requests go".to_owned()))
     }
 
-    fn permission(&self) -> Step {
-        let (step, called) = (StepName::Permission, self.called.short());
-        match &self.may {
-            Answer::Yes(Yes::Allowed { policy }) if policy.is_empty() => Step::ok(step, "allowed"),
-            Answer::Yes(Yes::Allowed { policy }) => Step::ok(step, format!("allowed by {policy}")),
-            Answer::Yes(Yes::Open) => Step::ok(step, "permissions are not enforced there, so every caller is admitted"),
-            Answer::Yes(Yes::Unknown) => Step::unknown(step, format!("permissions of {called} are not known")),
-            Answer::No(No::Denied { policy }) => Step::problem(step, format!("denied by {policy}")),
-            Answer::No(No::NotAllowed) => {
-                let reason = format!("no MeshTrafficPermission of {called} allows {}", self.client.name);
-                Step::problem(step, reason).with(self.client_uris().map(|uri| format!("the client presents {uri}")))
+    fn cluster_name(&self, backend: &Backend) -> String {
+        match backend {
+            Backend::Service(tags) => names::service_cluster(tags),
+            Backend::Port(destination, port) => {
+                let kri = Kri { section: port.section.clone(), ..destination.kri.clone() };
+                names::port_cluster(self.context.naming, &kri, port.port)
             }
         }
     }
 
-    fn client_uris(&self) -> impl Iterator<Item = String> {
-        let uris = kodiak_reachability::certificate(self.mesh, &self.client);
-        uris.map(|uris| uris.to_vec()).unwrap_or_default().into_iter()
+    /// TLS and permissions of inbounds.
+    fn source(&self) -> Source<'_> {
+        Source { index: &self.index, shadow: Shadow::Ignored, rollout: &self.rollout, purpose: Purpose::Calls }
+    }
+
+    /// The answer of the instances that the client connects to: the first that admits it, or else the last. Without one, what
+    /// is known of the whole destination.
+    fn verdict_of(&self, connections: &Connections) -> Answer {
+        let answers = connections.outcomes.iter().filter_map(|outcome| match outcome {
+            Outcome::Answered(answer) => Some(answer),
+            Outcome::NoConnection(_) => None,
+        });
+        let answers: Vec<&Answer> = answers.collect();
+        let best = answers.iter().find(|answer| answer.is_yes()).or(answers.last());
+        best.map_or_else(|| self.may.clone(), |answer| (*answer).clone())
+    }
+
+    fn permission(&self, connections: &Connections) -> Step {
+        let (step, called) = (StepName::Permission, self.called.short());
+        match &self.verdict_of(connections) {
+            Answer::Yes(Yes::Allowed { policy }) if policy.is_empty() => Step::ok(step, "allowed"),
+            Answer::Yes(Yes::Allowed { policy }) => Step::ok(step, format!("allowed by {policy}")),
+            Answer::Yes(Yes::Open) => Step::ok(step, "no permission acts on a call in plain text or out of the mesh"),
+            Answer::Yes(Yes::Unknown) => Step::unknown(step, format!("permissions of {called} are not known")),
+            Answer::No(No::Denied { policy }) => Step::problem(step, format!("denied by {policy}")),
+            Answer::No(No::RefusesPlaintext) => {
+                Step::problem(step, format!("{called} refuses plain text, and {} has no certificate", self.client.name))
+            }
+            Answer::No(No::RefusesMtls) => Step::problem(
+                step,
+                format!("the servers of {called} have no certificate, and {} calls with mTLS", self.client.name),
+            ),
+            Answer::No(No::NotAllowed) => {
+                let reason = format!("no MeshTrafficPermission of {called} allows {}", self.client.name);
+                Step::problem(step, reason)
+                    .with(self.certificate().iter().map(|uri| format!("the client presents {uri}")))
+            }
+        }
     }
 }
 

@@ -59,8 +59,8 @@ pub(super) fn outbound(question: &Question<'_>) -> Step {
         None => Step::unknown(step, format!("present if the proxy redirects traffic: {by}")),
         Some(_) => Step::ok(step, format!("present: {by}")),
     };
-    let (client, target) = (&question.client, question.called.target());
-    if question.trimming.exempt(client).is_some() || !question.trimming.client(client).trims(&target) {
+    let (client, called) = (&question.client, question.called.backend());
+    if question.trimming.exempt(client).is_some() || !question.trimming.client(client).trims_port(&called) {
         return present;
     }
     let (mode, source) = question.trimming.mode(client);
@@ -82,7 +82,7 @@ pub(super) fn is_trimmed(question: &Question<'_>) -> bool {
     is_selected
         && trimming.mode(client).0 == Mode::On
         && trimming.exempt(client).is_none()
-        && trimming.client(client).trims(&question.called.target())
+        && trimming.client(client).trims_port(&question.called.backend())
 }
 
 fn origin(source: ModeSource, question: &Question<'_>) -> String {

@@ -1,6 +1,6 @@
-//! Instances behind the destination, and the TLS between them and the client.
+//! Instances behind the destinations that the calls of the client get to.
 
-use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
+use std::{net::IpAddr, sync::Arc};
 
 use kodiak_identity::acceptance;
 use kodiak_model::{
@@ -8,7 +8,6 @@ use kodiak_model::{
     kinds::{
         dataplane::{Inbound, InboundState},
         dataplane_insight::DataplaneInsight,
-        mesh_service::IdentityType,
     },
     labels, tags,
 };
@@ -21,30 +20,49 @@ use kodiak_world::{
 use kodiak_xds::names;
 
 use super::{Called, Question, Step, StepName, WhyEndpoint};
+use crate::calls::Backend;
 
 /// Instances that are listed in a step.
-const SHOWN: usize = 5;
+pub(super) const SHOWN: usize = 5;
 
 /// Instance, with its proxy if it is in the mesh.
 pub(super) struct Instance {
     pub(super) endpoint: WhyEndpoint,
     pub(super) proxy: Option<Arc<Proxy>>,
+    /// Of its inbound.
+    pub(super) position: usize,
     pub(super) insight: Option<Arc<DataplaneInsight>>,
 }
 
-pub(super) fn instances(question: &Question<'_>) -> Vec<Instance> {
-    match &question.called {
-        Called::Service(service) => {
-            let proxies = question.world.proxies(question.mesh);
-            let inbounds = proxies.flat_map(|proxy| proxy.dataplane.inbounds().iter().map(move |each| (proxy, each)));
-            let serving = inbounds.filter(|(_, inbound)| inbound.service() == Some(&**service));
-            serving.map(|(proxy, inbound)| question.instance(proxy, inbound, None)).collect()
-        }
-        Called::Port(destination, port) => question.behind(destination, port.port),
-    }
+/// A destination that calls get to, with its instances.
+pub(super) struct Way {
+    pub(super) backend: Backend,
+    pub(super) instances: Vec<Instance>,
+}
+
+pub(super) fn ways(question: &Question<'_>) -> Vec<Way> {
+    let way = |backend: &Backend| {
+        let instances = match backend {
+            Backend::Service(tags) => question.of_tags(tags),
+            Backend::Port(destination, port) => question.behind(destination, port.port),
+        };
+        Way { backend: backend.clone(), instances }
+    };
+    question.backends.iter().map(way).collect()
 }
 
 impl Question<'_> {
+    fn of_tags(&self, tags: &std::collections::BTreeMap<String, String>) -> Vec<Instance> {
+        let mut found = Vec::new();
+        for proxy in self.world.proxies(self.mesh) {
+            let inbounds = proxy.dataplane.inbounds().iter().enumerate();
+            let serving =
+                inbounds.filter(|(_, inbound)| tags.iter().all(|(key, value)| inbound.tags.get(key) == Some(value)));
+            found.extend(serving.map(|(position, inbound)| self.instance(proxy, (position, inbound), None)));
+        }
+        found
+    }
+
     fn behind(&self, destination: &Destination, port: u32) -> Vec<Instance> {
         match &destination.behind {
             Behind::Service(service) => self.of_service(destination, service, port),
@@ -58,7 +76,7 @@ impl Question<'_> {
                     state: "outside of the mesh".to_owned(),
                     connected: None,
                 });
-                outside.map(|endpoint| Instance { endpoint, proxy: None, insight: None }).collect()
+                outside.map(|endpoint| Instance { endpoint, proxy: None, position: 0, insight: None }).collect()
             }
             Behind::MultiZone(_) => {
                 let services = self.services_of(destination);
@@ -68,7 +86,7 @@ impl Question<'_> {
     }
 
     /// MeshServices that a MeshMultiZoneService selects.
-    fn services_of(&self, destination: &Destination) -> impl Iterator<Item = &Arc<Destination>> {
+    pub(super) fn services_of(&self, destination: &Destination) -> impl Iterator<Item = &Arc<Destination>> {
         let wanted = match &destination.behind {
             Behind::MultiZone(spec) => spec.selector.mesh_service.match_labels.clone(),
             Behind::Service(_) | Behind::External(_) => None,
@@ -81,29 +99,30 @@ impl Question<'_> {
     }
 
     fn of_service(&self, destination: &Destination, service: &Service, port: u32) -> Vec<Instance> {
-        if !destination.is_local() {
-            return Vec::new();
-        }
-        let mut membership = Membership::default();
-        membership.set_service(&destination.name, Some(&service.selector));
-        for proxy in self.world.proxies(self.mesh) {
-            membership.set_proxy(&proxy.name, Some(proxy));
-        }
         let ports: Vec<_> = service.ports.iter().filter(|own| own.port == port).collect();
-        let members: Vec<Arc<Proxy>> = membership.members(&destination.name).cloned().collect();
         let mut found = Vec::new();
-        for proxy in &members {
+        for proxy in &self.members(destination, service) {
             let accepted = acceptance(&self.rollout, &service.selector, proxy);
             let refused = (!accepted.is_endpoint).then_some("its token does not bind what the MeshService selects by");
-            let inbounds = proxy.dataplane.inbounds().iter();
-            for inbound in inbounds.filter(|inbound| ports.iter().any(|port| port.is_served_by(inbound))) {
+            let inbounds = proxy.dataplane.inbounds().iter().enumerate();
+            for inbound in inbounds.filter(|(_, inbound)| ports.iter().any(|port| port.is_served_by(inbound))) {
                 found.push(self.instance(proxy, inbound, refused));
             }
         }
         found
     }
 
-    fn instance(&self, proxy: &Arc<Proxy>, inbound: &Inbound, refused: Option<&str>) -> Instance {
+    /// Dataplanes of this zone that a MeshService selects.
+    pub(super) fn members(&self, destination: &Destination, service: &Service) -> Vec<Arc<Proxy>> {
+        let mut membership = Membership::default();
+        membership.set_service(&destination.name, destination.is_local().then_some(&service.selector));
+        for proxy in self.world.proxies(self.mesh) {
+            membership.set_proxy(&proxy.name, Some(proxy));
+        }
+        membership.members(&destination.name).cloned().collect()
+    }
+
+    fn instance(&self, proxy: &Arc<Proxy>, (position, inbound): (usize, &Inbound), refused: Option<&str>) -> Instance {
         let networking = proxy.dataplane.networking.as_ref();
         let own = networking.map_or("", |networking| networking.address.as_str());
         let advertised = networking.map_or("", |networking| networking.advertised_address.as_str());
@@ -129,45 +148,14 @@ impl Question<'_> {
             state: fault.unwrap_or_else(|| InboundState::Ready.text().to_owned()),
             connected: online.or((!self.context.offline).then_some(false)),
         };
-        Instance { endpoint, proxy: Some(proxy.clone()), insight }
-    }
-
-    /// SANs that the client accepts from servers.
-    fn expected(&self, instances: &[Instance]) -> BTreeSet<String> {
-        match &self.called {
-            Called::Service(service) => [names::service_identity(self.mesh, service)].into(),
-            Called::Port(destination, _) => {
-                let members = instances.iter().filter_map(|instance| instance.proxy.as_ref());
-                let mut expected: BTreeSet<String> = members.flat_map(|proxy| self.presented(proxy)).collect();
-                let services = std::iter::once(destination).chain(self.services_of(destination));
-                expected.extend(services.flat_map(|service| self.written_identities(service)));
-                expected
-            }
-        }
-    }
-
-    /// SPIFFE IDs of the certificate of a proxy.
-    fn presented(&self, proxy: &Proxy) -> BTreeSet<String> {
-        let uris = kodiak_reachability::certificate(self.mesh, proxy);
-        let uris = uris.iter().flat_map(|uris| uris.iter());
-        uris.filter(|uri| uri.starts_with(&names::identity_prefix(self.mesh))).cloned().collect()
-    }
-
-    fn written_identities(&self, destination: &Destination) -> Vec<String> {
-        let Behind::Service(service) = &destination.behind else { return Vec::new() };
-        let uri = |identity: &kodiak_model::kinds::mesh_service::Identity| {
-            Some(match identity.identity_type.as_ref()?.known()? {
-                IdentityType::ServiceTag => names::service_identity(self.mesh, &identity.value),
-                IdentityType::SpiffeId => identity.value.clone(),
-            })
-        };
-        service.identities.iter().filter_map(uri).collect()
+        Instance { endpoint, proxy: Some(proxy.clone()), position, insight }
     }
 }
 
-pub(super) fn endpoints(question: &Question<'_>, instances: &[Instance]) -> Step {
+pub(super) fn endpoints(question: &Question<'_>, ways: &[Way]) -> Step {
     let (step, called) = (StepName::Endpoints, question.called.short());
-    let ready = instances.iter().filter(|instance| instance.endpoint.ready).count();
+    let instances = || ways.iter().flat_map(|way| &way.instances);
+    let ready = instances().filter(|instance| instance.endpoint.ready).count();
     let line = |instance: &Instance| {
         let WhyEndpoint { dataplane, address, zone, ready: _, state, connected } = &instance.endpoint;
         let zone = if zone.is_empty() { String::new() } else { format!(", zone {zone}") };
@@ -180,14 +168,15 @@ pub(super) fn endpoints(question: &Question<'_>, instances: &[Instance]) -> Step
         format!("{name}{address}: {state}{zone}{online}")
     };
     // Those that are no endpoints first: they are what people look for.
-    let (good, bad): (Vec<_>, Vec<_>) = instances.iter().partition(|instance| instance.endpoint.ready);
+    let (good, bad): (Vec<_>, Vec<_>) = instances().partition(|instance| instance.endpoint.ready);
     let mut details: Vec<String> = bad.into_iter().chain(good).take(SHOWN).map(line).collect();
-    if instances.len() > SHOWN {
-        details.push(format!("and {} more", instances.len() - SHOWN));
+    let all = instances().count();
+    if all > SHOWN {
+        details.push(format!("and {} more", all - SHOWN));
     }
-    let elsewhere = matches!(&question.called, Called::Port(destination, _) if !destination.is_local());
-    match (ready, instances.len()) {
-        (0, 0) if elsewhere => Step::unknown(step, format!("{called} is served in another zone")),
+    let elsewhere = ways.iter().any(Way::is_served_elsewhere);
+    match (ready, all) {
+        (0, _) if elsewhere => Step::unknown(step, format!("{called} is served in another zone")).with(details),
         (0, 0) => Step::problem(step, format!("no Dataplane serves {called}")),
         (0, all) => {
             Step::problem(step, format!("none of the {all} instances of {called} is a ready endpoint")).with(details)
@@ -196,49 +185,24 @@ pub(super) fn endpoints(question: &Question<'_>, instances: &[Instance]) -> Step
     }
 }
 
-pub(super) fn tls(question: &Question<'_>, instances: &[Instance]) -> Step {
-    let step = StepName::Tls;
-    if let Called::Port(destination, _) = &question.called
-        && let Behind::External(spec) = &destination.behind
-    {
-        let own =
-            if spec.tls.is_some() { "TLS of the MeshExternalService" } else { "no TLS to the external endpoints" };
-        return Step::ok(step, own);
+impl Way {
+    fn is_served_elsewhere(&self) -> bool {
+        matches!(&self.backend, Backend::Port(destination, _) if !destination.is_local())
     }
-    if !question.rollout.call {
-        return Step::ok(step, "plain text, because mutual TLS is off in the mesh");
+
+    /// The TLS to its endpoints, if it is outside of the mesh.
+    pub(super) fn external(&self) -> Option<&'static str> {
+        let Backend::Port(destination, _) = &self.backend else { return None };
+        let Behind::External(spec) = &destination.behind else { return None };
+        Some(if spec.tls.is_some() { "TLS of the MeshExternalService" } else { "no TLS to the external endpoints" })
     }
-    let expected = question.expected(instances);
-    let mut details: Vec<String> = expected.iter().map(|san| format!("expected SAN {san}")).collect();
-    let client = question.world.insight(&question.client.key());
-    let trusted = client.as_ref().and_then(|insight| insight.mtls.as_ref()).map(|mtls| &mtls.supported_backends);
-    let trusted = trusted.filter(|trusted| !trusted.is_empty());
-    if let Some(trusted) = trusted {
-        details.push(format!("the client trusts {}", trusted.join(", ")));
-    }
-    let mut problems = Vec::new();
-    let mut seen = BTreeSet::new();
-    for (instance, proxy) in instances.iter().filter_map(|instance| Some((instance, instance.proxy.as_ref()?))) {
-        let presented = question.presented(proxy);
-        seen.extend(presented.iter().cloned());
-        if presented.is_disjoint(&expected) {
-            let text = presented.into_iter().collect::<Vec<_>>().join(", ");
-            problems.push(format!("{} presents {text}, which the client does not expect", proxy.name));
+}
+
+impl Called {
+    pub(super) fn backend(&self) -> Backend {
+        match self {
+            Self::Service(service) => Backend::Service(super::resolve::service_tags(service)),
+            Self::Port(destination, port) => Backend::Port(destination.clone(), port.clone()),
         }
-        let signer = instance.insight.as_ref().and_then(|insight| insight.mtls.as_ref());
-        let signer = signer.map(|mtls| &mtls.issued_backend).filter(|backend| !backend.is_empty());
-        if let (Some(signer), Some(trusted)) = (signer, trusted)
-            && !trusted.contains(signer)
-        {
-            problems.push(format!("the certificate of {} is of {signer}, which the client does not trust", proxy.name));
-        }
-    }
-    details.extend(seen.iter().map(|san| format!("presented SAN {san}")));
-    match problems.first() {
-        Some(first) => Step::problem(step, first.clone()).with(problems[1..].iter().take(SHOWN).cloned()).with(details),
-        None if seen.is_empty() => {
-            Step::unknown(step, "mutual TLS; no server to compare certificates with").with(details)
-        }
-        None => Step::ok(step, "mutual TLS; the servers present SANs that the client expects").with(details),
     }
 }

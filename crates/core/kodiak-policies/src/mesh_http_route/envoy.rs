@@ -1,11 +1,12 @@
 //! Generates the routes of one destination.
 
+mod covers;
 mod filters;
 mod matches;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use kodiak_envoy::envoy::config::route::v3::route_action::{ClusterSpecifier, HostRewriteSpecifier};
 use kodiak_envoy::envoy::config::route::v3::weighted_cluster::ClusterWeight;
@@ -13,9 +14,10 @@ use kodiak_envoy::envoy::config::route::v3::{RedirectAction, Route, RouteAction,
 use kodiak_model::{BackendRef, Protocol, route_hash};
 use serde::Deserialize;
 
-use super::{Match, Rule, RuleConf};
+use self::covers::Conditions;
+use super::{Filter, Match, Rule, RuleConf};
 use crate::routes::{Split, splits};
-use crate::target::{Backend, Backends, Carrier, Outbound};
+use crate::target::{Backend, BackendKey, Backends, Carrier, Outbound};
 
 /// Merged rules of all policies for one destination, in descending precedence.
 #[derive(Debug, Default, Deserialize)]
@@ -27,12 +29,26 @@ pub(super) struct Rules {
 impl Rules {
     /// Includes the backends of request mirrors.
     pub(super) fn backends(&self) -> Vec<BackendRef> {
-        let of_rule = |Rule { default: RuleConf { filters, backend_refs }, .. }: &Rule| {
-            let mirrors = filters.iter().flatten().filter_map(|filter| filter.request_mirror.as_ref());
-            let mirrors = mirrors.map(|mirror| mirror.backend_ref.clone());
-            backend_refs.iter().flatten().cloned().chain(mirrors).collect::<Vec<_>>()
-        };
-        self.rules.iter().flat_map(of_rule).collect()
+        let destinations = self.rules.iter().flat_map(|rule| rule.default.backend_refs.iter().flatten());
+        destinations.chain(self.mirrored()).cloned().collect()
+    }
+
+    /// Clusters of the request mirrors.
+    pub(super) fn mirrors(&self, backends: &Backends) -> BTreeSet<Arc<str>> {
+        let keys = self.mirrored().filter_map(BackendKey::of);
+        keys.filter_map(|key| Some(backends.0.get(&key)?.cluster.clone())).collect()
+    }
+
+    fn mirrored(&self) -> impl Iterator<Item = &BackendRef> {
+        self.filters().filter_map(|filter| Some(&filter.request_mirror.as_ref()?.backend_ref))
+    }
+
+    pub(super) fn redirects(&self) -> bool {
+        self.filters().any(filters::is_redirect)
+    }
+
+    fn filters(&self) -> impl Iterator<Item = &Filter> {
+        self.rules.iter().flat_map(|rule| rule.default.filters.iter().flatten())
     }
 
     pub(super) fn names(&self) -> Vec<Arc<str>> {
@@ -44,16 +60,66 @@ impl Rules {
     pub(super) fn apply(&self, outbound: &mut Outbound<'_>) {
         let Carrier::Http(http) = &mut outbound.carrier else { return };
         let Some(catch_all) = http.routes.pop() else { return };
-        let mut matches: Vec<(&Rule, &Match)> =
-            self.rules.iter().flat_map(|rule| rule.matches.iter().map(move |one| (rule, one))).collect();
-        matches.sort_by_key(|(_, one)| matches::rank(one));
-        for (rule, one) in &matches {
+        for (rule, one) in self.matches() {
             http.routes.extend(routes(rule, one, &catch_all, outbound.backends));
         }
-        if !matches.iter().any(|(_, one)| matches::is_catch_all(one)) {
+        if !self.replaces_catch_all() {
             http.routes.push(catch_all);
         }
     }
+
+    /// Clusters that requests of a destination with the cluster `own` get to, but for mirrors: those of the routes that
+    /// [`apply`](Self::apply) inserts and that no route before them hides.
+    pub(super) fn clusters(&self, own: &Arc<str>, backends: &Backends) -> BTreeSet<Arc<str>> {
+        let (mut clusters, mut earlier) = (BTreeSet::new(), Vec::new());
+        let everything = Match::default();
+        for (rule, one) in self.matches() {
+            let Some(conditions) = Conditions::of(one) else { continue };
+            let destinations = destinations(&rule.default, own, backends);
+            if let Some(destinations) = destinations {
+                if !conditions.is_taken(&earlier) {
+                    clusters.extend(destinations);
+                }
+                earlier.push(conditions);
+            }
+        }
+        let rest = Conditions::of(&everything).filter(|_| !self.replaces_catch_all());
+        if rest.is_some_and(|rest| !rest.is_taken(&earlier)) {
+            clusters.insert(own.clone());
+        }
+        clusters
+    }
+
+    /// In the order of their routes.
+    fn matches(&self) -> Vec<(&Rule, &Match)> {
+        let mut matches: Vec<(&Rule, &Match)> =
+            self.rules.iter().flat_map(|rule| rule.matches.iter().map(move |one| (rule, one))).collect();
+        matches.sort_by_key(|(_, one)| matches::rank(one));
+        matches
+    }
+
+    fn replaces_catch_all(&self) -> bool {
+        self.rules.iter().flat_map(|rule| &rule.matches).any(matches::is_catch_all)
+    }
+}
+
+/// Clusters of the requests of a rule. `None` when no backend exists, so that there is no route.
+fn destinations(conf: &RuleConf, own: &Arc<str>, backends: &Backends) -> Option<Vec<Arc<str>>> {
+    let RuleConf { filters, backend_refs } = conf;
+    if filters.iter().flatten().any(filters::is_redirect) {
+        return Some(Vec::new());
+    }
+    let written = backend_refs.as_deref().unwrap_or_default();
+    if written.is_empty() {
+        return Some(vec![own.clone()]);
+    }
+    let clusters: Vec<Arc<str>> =
+        http_splits(written, backends).into_iter().map(|split| split.backend.cluster.clone()).collect();
+    (!clusters.is_empty()).then_some(clusters)
+}
+
+fn http_splits<'a>(written: &[BackendRef], backends: &'a Backends) -> Vec<Split<'a>> {
+    splits(written, backends).into_iter().filter(|split| speaks_http(split.backend)).collect()
 }
 
 /// Hash of the rule's matches, which identifies the route in policies, metrics and access logs.
@@ -90,8 +156,7 @@ fn forward(written: &[BackendRef], catch_all: &Route, backends: &Backends) -> Op
     if written.is_empty() {
         return Some(own.clone());
     }
-    let splits: Vec<Split<'_>> =
-        splits(written, backends).into_iter().filter(|split| speaks_http(split.backend)).collect();
+    let splits = http_splits(written, backends);
     let external = splits.iter().any(|split| split.backend.external);
     let cluster_specifier = match splits.as_slice() {
         [] => return None,

@@ -4,14 +4,14 @@ mod check;
 mod envoy;
 mod spec;
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use kodiak_model::policy::{Conf, ConfShape};
 use kodiak_model::{
     BackendRef, CheckCtx, Kind, Language, LegacyNames, NoStatus, PolicyFacts, Problems, Spec, target_ref,
 };
 
-use crate::target::Outbound;
+use crate::target::{Backends, Outbound};
 use crate::{Confs, Policy};
 
 pub use spec::{
@@ -52,6 +52,18 @@ impl Policy for Routing {
 
     fn backends(&self, conf: &Conf) -> Vec<BackendRef> {
         conf.read::<envoy::Rules>().backends()
+    }
+
+    fn clusters(&self, conf: &Conf, own: &Arc<str>, backends: &Backends) -> BTreeSet<Arc<str>> {
+        conf.read::<envoy::Rules>().clusters(own, backends)
+    }
+
+    fn mirrors(&self, conf: &Conf, backends: &Backends) -> BTreeSet<Arc<str>> {
+        conf.read::<envoy::Rules>().mirrors(backends)
+    }
+
+    fn redirects(&self, conf: &Conf) -> bool {
+        conf.read::<envoy::Rules>().redirects()
     }
 
     fn routes(&self, conf: &Conf) -> Vec<Arc<str>> {

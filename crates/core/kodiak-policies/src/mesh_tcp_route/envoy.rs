@@ -3,12 +3,14 @@
 #[cfg(test)]
 mod tests;
 
+use std::{collections::BTreeSet, sync::Arc};
+
 use kodiak_envoy::envoy::extensions::filters::network::tcp_proxy::v3::tcp_proxy::weighted_cluster::ClusterWeight;
 use kodiak_envoy::envoy::extensions::filters::network::tcp_proxy::v3::tcp_proxy::{ClusterSpecifier, WeightedCluster};
 use kodiak_model::BackendRef;
 
 use crate::routes::{Split, splits};
-use crate::target::{Carrier, NOWHERE, Outbound};
+use crate::target::{Backends, Carrier, NOWHERE, Outbound};
 
 /// Without backends, connections go to the destination itself.
 pub(super) fn apply(written: &[BackendRef], outbound: &mut Outbound<'_>) {
@@ -21,6 +23,14 @@ pub(super) fn apply(written: &[BackendRef], outbound: &mut Outbound<'_>) {
             clusters: several.iter().map(cluster_weight).collect(),
         }),
     });
+}
+
+/// Clusters that connections of a destination with the cluster `own` get to.
+pub(super) fn clusters(written: &[BackendRef], own: &Arc<str>, backends: &Backends) -> BTreeSet<Arc<str>> {
+    if written.is_empty() {
+        return BTreeSet::from([own.clone()]);
+    }
+    splits(written, backends).into_iter().map(|split| split.backend.cluster.clone()).collect()
 }
 
 /// A cluster that never exists, so that Envoy closes the connections instead of sending them to the destination. Its

@@ -4,12 +4,14 @@ mod check;
 mod envoy;
 mod spec;
 
+use std::{collections::BTreeSet, sync::Arc};
+
 use kodiak_model::policy::{Conf, ConfShape};
 use kodiak_model::{
     BackendRef, CheckCtx, Kind, Language, LegacyNames, NoStatus, PolicyFacts, Problems, Spec, target_ref,
 };
 
-use crate::target::Outbound;
+use crate::target::{Backends, Outbound};
 use crate::{Confs, Policy};
 
 pub use spec::{MeshTCPRoute, Rule, RuleConf, To};
@@ -47,6 +49,10 @@ impl Policy for Routing {
 
     fn backends(&self, conf: &Conf) -> Vec<BackendRef> {
         conf.read::<Rule>().default.backend_refs.unwrap_or_default()
+    }
+
+    fn clusters(&self, conf: &Conf, own: &Arc<str>, backends: &Backends) -> BTreeSet<Arc<str>> {
+        envoy::clusters(&self.backends(conf), own, backends)
     }
 
     fn outbound(&self, confs: &Confs, outbound: &mut Outbound<'_>) {

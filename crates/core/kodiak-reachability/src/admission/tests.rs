@@ -63,7 +63,11 @@ fn admits(admission: &Admission, caller: &str) -> bool {
 fn unseen(specs: &[Value]) -> Admission {
     let (destination, service) = service(&json!({ "dataplaneTags": { "app": "backend" } }), &json!({}));
     let index = index(specs);
-    Source { index: &index, shadow: Shadow::Ignored, rollout: &strict() }.service(&destination, &service, [])
+    Source { index: &index, shadow: Shadow::Ignored, rollout: &strict(), purpose: Purpose::Trimming }.service(
+        &destination,
+        &service,
+        [],
+    )
 }
 
 /// A step of strict mTLS.
@@ -120,7 +124,7 @@ fn service_that_a_permissive_mode_may_select_admits_everybody() {
         let spec = json!({ "targetRef": target, "rules": [{ "default": { "mode": mode } }] });
         let policy = policy_of(&mesh_tls::KIND, "mode", &spec);
         index.set_policy(&(mesh_tls::KIND.name, policy.name.clone()), Some(policy));
-        let source = Source { index: &index, shadow: Shadow::Ignored, rollout: &strict() };
+        let source = Source { index: &index, shadow: Shadow::Ignored, rollout: &strict(), purpose: Purpose::Trimming };
         assert_eq!(admits(&source.service(&destination, &service, []), "a"), is_open, "{tags} {mode}");
     }
 }
@@ -182,7 +186,7 @@ proptest! {
             index.set_policy(&(mesh_tls::KIND.name, policy.name.clone()), Some(policy));
         }
         let rollout = strict();
-        let source = Source { index: &index, shadow: Shadow::Ignored, rollout: &rollout };
+        let source = Source { index: &index, shadow: Shadow::Ignored, rollout: &rollout, purpose: Purpose::Trimming };
         let unseen = source.service(&destination, &service, []);
         let dataplane = json!({ "networking": { "address": "10.0.0.1", "inbound": [{ "port": 80, "name": "main", "tags": properties }] } });
         let proxy = Arc::new(Proxy {
@@ -193,7 +197,7 @@ proptest! {
             admission: None,
         });
         index.set_proxy(&proxy.name, Some(proxy.clone()));
-        let seen = Source { index: &index, shadow: Shadow::Ignored, rollout: &rollout }.inbounds([(&*proxy.name, 0)]);
+        let seen = Source { index: &index, shadow: Shadow::Ignored, rollout: &rollout, purpose: Purpose::Trimming }.inbounds([(&*proxy.name, 0)]);
         for caller in ["a", "b", "c"] {
             prop_assert!(!admits(&seen, caller) || admits(&unseen, caller), "{}", caller);
         }

@@ -65,7 +65,7 @@ fn from(top: &Value, caller: &Value, action: &str) -> Value {
 
 /// Destinations of a client: services by name, resources by kind and name.
 fn reached(world: &World, client: &str) -> Vec<String> {
-    let graph = MeshGraph::of(world, MESH, Shadow::Ignored, &Cancellation::never()).unwrap();
+    let graph = MeshGraph::of(world, MESH, Purpose::Trimming, Shadow::Ignored, &Cancellation::never()).unwrap();
     let targets = graph.destinations(&client.into());
     targets.into_iter().map(text).collect()
 }
@@ -163,7 +163,7 @@ fn verdict_has_its_reason() {
     let mut world = mesh(true);
     permission(&mut world, "d", &from(&service("d"), &service("a"), "Allow"));
     permission(&mut world, "c", &from(&service("c"), &service("a"), "Deny"));
-    let graph = MeshGraph::of(&world, MESH, Shadow::Ignored, &Cancellation::never()).unwrap();
+    let graph = MeshGraph::of(&world, MESH, Purpose::Trimming, Shadow::Ignored, &Cancellation::never()).unwrap();
     let may = |client: &str, name: &str| graph.may(&client.into(), &Target::Service(name.into()));
     let policy = |name: &str| format!("kri_mtp_{MESH}___{name}_");
     assert_eq!(may("a-1", "d"), Answer::Yes(Yes::Allowed { policy: policy("d") }));
@@ -176,7 +176,7 @@ fn verdict_has_its_reason() {
 fn everything_is_reachable_unless_permissions_are_enforced() {
     let world = mesh(false);
     assert_eq!(reached(&world, "a-1").len(), ALL.len() + OPEN.len());
-    let graph = MeshGraph::of(&world, MESH, Shadow::Ignored, &Cancellation::never()).unwrap();
+    let graph = MeshGraph::of(&world, MESH, Purpose::Trimming, Shadow::Ignored, &Cancellation::never()).unwrap();
     assert_eq!(graph.may(&"a-1".into(), &Target::Service("d".into())), Answer::Yes(Yes::Open));
     assert_eq!(reached(&mesh(true), "a-1"), OPEN);
 }

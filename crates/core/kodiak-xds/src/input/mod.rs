@@ -114,6 +114,18 @@ impl Carried {
             Protocol::Kafka | Protocol::Mysql | Protocol::Tcp | Protocol::Tls => Self::Tcp,
         }
     }
+
+    /// With routes of these kinds. Requests of an HTTP destination are routed as HTTP unless only a MeshTCPRoute selects
+    /// it. A destination of another protocol stays TCP: a MeshHTTPRoute would break its traffic. A service without
+    /// instances has no protocol yet, so its routes decide.
+    pub fn with_routes(protocol: Option<Protocol>, http: bool, tcp: bool) -> Self {
+        let is_http = match protocol.map(Self::by) {
+            Some(Self::Http) => http || !tcp,
+            Some(Self::Tcp) => false,
+            None => http && !tcp,
+        };
+        if is_http { Self::Http } else { Self::Tcp }
+    }
 }
 
 /// Cluster of a destination.

@@ -3,7 +3,7 @@
 use super::SimulatedProxy;
 use super::answer::{Endpoint, Sent};
 use super::refusal::Refusal;
-use super::request::{Connection, Request, TlsPeer};
+use super::request::{Connection, Request};
 
 /// A proxy, and the URI SANs of its certificate.
 #[derive(Clone, Copy)]
@@ -46,8 +46,8 @@ pub fn call<'a>(
     }
     let mut connection = Connection::default();
     if let Some(tls) = &endpoint.tls {
-        tls.check(callee.uris)?;
-        connection.tls = Some(TlsPeer { uris: from.uris.to_vec(), sni: tls.sni.clone(), alpn: tls.alpn.clone() });
+        tls.check(callee.uris, None)?;
+        connection.tls = Some(tls.peer(from.uris.to_vec(), None));
     }
     let inbound = callee.proxy.inbound(&endpoint.address, endpoint.port, &arriving, &connection)?;
     if endpoint.tls.is_some() && !inbound.ends_tls {

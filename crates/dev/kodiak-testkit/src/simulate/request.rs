@@ -98,6 +98,8 @@ pub struct Connection {
 pub struct TlsPeer {
     /// URI SANs of its certificate; empty means no certificate.
     pub uris: Vec<String>,
+    /// CA certificate of its issuer, as trust bundles contain it. `None`: each CA is trusted.
+    pub issuer: Option<String>,
     pub sni: String,
     pub alpn: Vec<String>,
 }

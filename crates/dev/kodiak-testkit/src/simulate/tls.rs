@@ -1,8 +1,8 @@
-//! TLS, as far as names decide it. Keys and signatures are assumed to be valid.
+//! TLS, as far as names and the issuer decide it. Keys and signatures are assumed to be valid.
 
 use std::collections::BTreeMap;
 
-use kodiak_envoy::envoy::config::core::v3::{TransportSocket, transport_socket};
+use kodiak_envoy::envoy::config::core::v3::{DataSource, TransportSocket, data_source, transport_socket};
 use kodiak_envoy::envoy::extensions::transport_sockets::raw_buffer::v3::RawBuffer;
 use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::common_tls_context::ValidationContextType;
 use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::subject_alt_name_matcher::SanType;
@@ -13,7 +13,7 @@ use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::{
 use kodiak_envoy::{TypeUrl, unpack};
 
 use super::refusal::{Refusal, refuse_if};
-use super::request::Connection;
+use super::request::{Connection, TlsPeer};
 use super::strings;
 
 /// TLS settings of an upstream connection.
@@ -28,15 +28,29 @@ pub struct UpstreamTls {
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Expected {
     names: Vec<SubjectAltNameMatcher>,
-    /// Any of these trust domains; all of them without a list.
-    trust_domains: Option<Vec<String>>,
+    trusted: Trusted,
+}
+
+/// Trusted CA certificates.
+#[derive(Debug, Clone, PartialEq, Default)]
+enum Trusted {
+    #[default]
+    All,
+    Cas(String),
+    /// By the trust domain of the SPIFFE ID.
+    Domains(BTreeMap<String, String>),
 }
 
 impl UpstreamTls {
-    /// Whether a server with these URIs is accepted.
-    pub(super) fn check(&self, uris: &[String]) -> Result<(), Refusal> {
+    /// Whether a server with these URIs is accepted. `issuer`: CA certificate of its issuer, `None` if it is trusted.
+    pub fn check(&self, uris: &[String], issuer: Option<&str>) -> Result<(), Refusal> {
         let refuse = |reason| Refusal::Handshake { with: "the endpoint".to_owned(), reason };
-        self.expected.check(uris)?.map_err(refuse)
+        self.expected.check(uris, issuer)?.map_err(refuse)
+    }
+
+    /// The client of a connection with these settings.
+    pub fn peer(&self, uris: Vec<String>, issuer: Option<String>) -> TlsPeer {
+        TlsPeer { uris, issuer, sni: self.sni.clone(), alpn: self.alpn.clone() }
     }
 }
 
@@ -83,7 +97,8 @@ pub(super) fn accept<'a>(
         let required = context.require_client_certificate == Some(true);
         return if required { Err(refuse("the caller has no certificate".to_owned())) } else { Ok(Some(&[])) };
     }
-    Expected::read(&context.common_tls_context.unwrap_or_default(), secrets)?.check(&peer.uris)?.map_err(refuse)?;
+    let expected = Expected::read(&context.common_tls_context.unwrap_or_default(), secrets)?;
+    expected.check(&peer.uris, peer.issuer.as_deref())?.map_err(refuse)?;
     Ok(Some(&peer.uris))
 }
 
@@ -103,25 +118,38 @@ impl Expected {
         let context = context.unwrap_or(&none);
         let by_hash = !context.verify_certificate_hash.is_empty() || !context.verify_certificate_spki.is_empty();
         refuse_if(by_hash || !context.match_subject_alt_names.is_empty(), "certificates by hash or untyped name")?;
-        let trust_domains = match context.custom_validator_config.as_ref().map(|config| config.typed_config.as_ref()) {
-            None => None,
+        let trusted = match context.custom_validator_config.as_ref().map(|config| config.typed_config.as_ref()) {
+            None => context.trusted_ca.as_ref().map_or(Ok(Trusted::All), |cas| text(cas).map(Trusted::Cas))?,
             Some(Some(config)) => {
                 let spiffe: SpiffeCertValidatorConfig = unpack(config).map_err(malformed)?;
                 refuse_if(spiffe.trust_bundles.is_some(), "trust domains in a bundle")?;
-                Some(spiffe.trust_domains.into_iter().map(|domain| domain.name).collect())
+                let domains = spiffe.trust_domains.into_iter().map(|domain| {
+                    let cas = domain.trust_bundle.as_ref().map_or(Ok(String::new()), text)?;
+                    Ok((domain.name, cas))
+                });
+                Trusted::Domains(domains.collect::<Result<_, Refusal>>()?)
             }
             Some(None) => return Err(Refusal::unsupported("an empty certificate validator")),
         };
-        Ok(Self { names: context.match_typed_subject_alt_names.clone(), trust_domains })
+        Ok(Self { names: context.match_typed_subject_alt_names.clone(), trusted })
     }
 
     /// The inner error is why the peer is rejected.
-    fn check(&self, uris: &[String]) -> Result<Result<(), String>, Refusal> {
-        if let Some(domains) = &self.trust_domains {
-            let domain = |uri: &String| Some(uri.strip_prefix("spiffe://")?.split('/').next()?.to_owned());
-            let trusted = uris.iter().filter_map(domain).any(|domain| domains.contains(&domain));
-            if !trusted {
-                return Ok(Err(format!("{uris:?} are in no trusted domain of {domains:?}")));
+    fn check(&self, uris: &[String], issuer: Option<&str>) -> Result<Result<(), String>, Refusal> {
+        let is_issued = |cas: &String| issuer.is_none_or(|issuer| cas.contains(issuer));
+        match &self.trusted {
+            Trusted::All => (),
+            Trusted::Cas(cas) if is_issued(cas) => (),
+            Trusted::Cas(_) => return Ok(Err(format!("the CA of {uris:?} is not trusted"))),
+            Trusted::Domains(domains) => {
+                let domain = |uri: &String| Some(uri.strip_prefix("spiffe://")?.split('/').next()?.to_owned());
+                let mut cas = uris.iter().filter_map(domain).filter_map(|domain| domains.get(&domain)).peekable();
+                if cas.peek().is_none() {
+                    return Ok(Err(format!("{uris:?} are in no trusted domain of {:?}", domains.keys())));
+                }
+                if !cas.any(is_issued) {
+                    return Ok(Err(format!("the CA of {uris:?} is not trusted in its domain")));
+                }
             }
         }
         if self.names.is_empty() {
@@ -144,6 +172,18 @@ fn context<M: TypeUrl>(socket: Option<&TransportSocket>) -> Result<Option<M>, Re
         Some(transport_socket::ConfigType::TypedConfig(config)) if config.type_url == RawBuffer::TYPE_URL => Ok(None),
         Some(transport_socket::ConfigType::TypedConfig(config)) => unpack(config).map(Some).map_err(malformed),
         None => Err(Refusal::unsupported(format!("the transport socket {}", socket.name))),
+    }
+}
+
+fn text(source: &DataSource) -> Result<String, Refusal> {
+    match &source.specifier {
+        Some(data_source::Specifier::InlineBytes(bytes)) => Ok(String::from_utf8_lossy(bytes).into_owned()),
+        Some(data_source::Specifier::InlineString(text)) => Ok(text.clone()),
+        // The path stands for the CAs in the file.
+        Some(data_source::Specifier::Filename(path)) => Ok(path.clone()),
+        Some(data_source::Specifier::EnvironmentVariable(_)) | None => {
+            Err(Refusal::unsupported("CAs outside of the configuration"))
+        }
     }
 }
 

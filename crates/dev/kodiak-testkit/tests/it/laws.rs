@@ -1,8 +1,5 @@
 //! Properties of random meshes with all kinds in force.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use kodiak_engine::{EngineChange, offline::OfflineMesh, redacted};
 use kodiak_model::ProxyKey;
 use kodiak_testkit::simulate::{self, Refusal, Request, SimulatedProxy, Workload};
@@ -11,9 +8,8 @@ use proptest::test_runner::TestCaseResult;
 use serde_json::Value;
 
 use crate::agreement::oracle::Oracle;
-use crate::documents;
-use crate::meshes::{MAIN_PORT, MESH, Mesh, Sidecar, requests, whole_meshes};
-use crate::settled::{Settled, offline};
+use kodiak_oracle::meshes::{MAIN_PORT, MESH, Mesh, Sidecar, requests, whole_meshes};
+use kodiak_oracle::settled::{Settled, offline};
 
 /// Endpoints outside of the mesh of which each has its own authority, which the simulator does not choose.
 const DIFFERENT_HOSTS: &str = "the host of endpoints with different names";
@@ -25,7 +21,7 @@ proptest! {
     fn every_proxy_of_a_valid_mesh_gets_a_valid_configuration(mesh in whole_meshes()) {
         let settled = Settled::of(mesh.documents()).map_err(TestCaseError::fail)?;
         let mut engine = offline(settled.changes());
-        for (proxy, faults) in connect(&settled, &mut engine) {
+        for (proxy, faults) in settled.connect(&mut engine) {
             prop_assert!(faults.is_empty(), "{}: {faults:?}", proxy.name);
         }
     }
@@ -37,7 +33,7 @@ proptest! {
         let changes = settled.changes();
         let oracle = Oracle::of(&changes);
         let mut engine = offline(changes);
-        connect(&settled, &mut engine);
+        settled.connect(&mut engine);
         let simulated: Vec<SimulatedProxy> = mesh.sidecars.iter().map(|sidecar| {
             let snapshot = engine.snapshot(&ProxyKey::new(MESH, &sidecar.name)).unwrap();
             SimulatedProxy::of(&snapshot.resources).unwrap()
@@ -63,16 +59,16 @@ proptest! {
     fn configuration_does_not_depend_on_the_order_of_policies(mesh in whole_meshes(), seed in any::<usize>()) {
         let settled = Settled::of(mesh.documents()).map_err(TestCaseError::fail)?;
         let mut at_once = offline(settled.changes());
-        connect(&settled, &mut at_once);
+        settled.connect(&mut at_once);
         let is_policy = |change: &EngineChange| matches!(change, EngineChange::Policy { .. });
         let (mut policies, others): (Vec<_>, Vec<_>) = settled.changes().into_iter().partition(is_policy);
         let mut one_by_one = offline(others);
-        connect(&settled, &mut one_by_one);
+        settled.connect(&mut one_by_one);
         while !policies.is_empty() {
             let next = policies.remove(seed % policies.len());
             one_by_one.change([next]).map_err(|faults| TestCaseError::fail(faults.join("; ")))?;
         }
-        for proxy in proxies(&settled) {
+        for proxy in settled.proxies() {
             prop_assert_eq!(config(&one_by_one, &proxy), config(&at_once, &proxy), "{}", proxy.name);
         }
     }
@@ -117,20 +113,6 @@ impl Calls<'_> {
         }
         Ok(())
     }
-}
-
-fn proxies(settled: &Settled) -> Vec<ProxyKey> {
-    settled.world.proxies(MESH).map(|proxy| ProxyKey::new(MESH, &proxy.name)).collect()
-}
-
-/// Connects all proxies; those with their faults.
-pub(crate) fn connect(settled: &Settled, engine: &mut OfflineMesh) -> BTreeMap<ProxyKey, Vec<String>> {
-    let redirects = |key: &ProxyKey| {
-        let proxy = settled.world.proxy(key).unwrap();
-        proxy.dataplane.networking.as_ref().is_some_and(|networking| networking.transparent_proxying.is_some())
-    };
-    let metadata = |key: &ProxyKey| Arc::new(documents::metadata(redirects(key)));
-    engine.connect_all(proxies(settled).into_iter().map(|key| (key.clone(), metadata(&key))))
 }
 
 fn config(engine: &OfflineMesh, proxy: &ProxyKey) -> Option<Value> {

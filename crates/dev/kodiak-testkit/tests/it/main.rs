@@ -4,14 +4,11 @@
 
 mod agreement;
 mod cases;
-mod documents;
 mod laws;
-mod meshes;
 mod pairs;
 mod previews;
 mod reachability;
 mod recorded;
 mod regex;
-mod settled;
 mod spire;
 mod trimming;

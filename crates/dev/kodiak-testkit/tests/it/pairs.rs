@@ -10,7 +10,7 @@ use kodiak_xds_stream::{Snapshot, TypeUrl};
 use serde_json::{Value, json};
 
 use crate::cases::loaded::{bootstrap, load};
-use crate::documents;
+use kodiak_oracle::documents;
 
 const MESH: &str = "default";
 const PROXY: &str = "web-1";

@@ -28,8 +28,8 @@ use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::documents::ZONE;
-use crate::meshes::{MESH, Mesh, whole_meshes};
+use kodiak_oracle::documents::ZONE;
+use kodiak_oracle::meshes::{MESH, Mesh, whole_meshes};
 
 /// A document that is written, or a resource that is deleted.
 #[derive(Debug, Clone)]

@@ -9,9 +9,8 @@ use kodiak_testkit::simulate::{self, Called, Refusal, Request, SimulatedProxy, W
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::laws::connect;
-use crate::meshes::{MESH, Mesh, Sidecar, requests, whole_meshes};
-use crate::settled::{Settled, offline_with};
+use kodiak_oracle::meshes::{MESH, Mesh, Sidecar, requests, whole_meshes};
+use kodiak_oracle::settled::{Settled, offline_with};
 
 /// Enough for every endpoint and every backend of a route.
 pub(crate) const DICE: u64 = 12;
@@ -26,7 +25,7 @@ proptest! {
         let settled = Settled::of(mesh.documents()).map_err(TestCaseError::fail)?;
         let [everything, trimmed] = [Mode::Off, Mode::On].map(|mode| {
             let mut engine = offline_with(mode, settled.changes());
-            connect(&settled, &mut engine);
+            settled.connect(&mut engine);
             simulated(&mesh, &engine)
         });
         compare(&mesh, &settled, &everything, &trimmed, &requests)?;
@@ -49,7 +48,7 @@ proptest! {
         let (policies, others): (Vec<_>, Vec<_>) = settled.changes().into_iter().partition(is_policy);
         let [everything, trimmed] = [Mode::Off, Mode::On].map(|mode| {
             let mut engine = offline_with(mode, others.clone());
-            connect(&settled, &mut engine);
+            settled.connect(&mut engine);
             for change in &policies {
                 engine.change([change.clone()]).unwrap();
             }
@@ -78,7 +77,7 @@ fn mesh_without_permissions_is_trimmed() {
     let settled = Settled::of(vec![mesh, dataplane(1, "a"), dataplane(2, "b")]).unwrap();
     let outbounds = |mode: Mode| {
         let mut engine = offline_with(mode, settled.changes());
-        connect(&settled, &mut engine);
+        settled.connect(&mut engine);
         let snapshot = engine.snapshot(&ProxyKey::new(MESH, "proxy-1")).unwrap();
         snapshot.of(kodiak_xds_stream::TypeUrl::Endpoint).len()
     };

@@ -6,16 +6,15 @@ use kodiak_engine::offline::OfflineMesh;
 use kodiak_inspection::calls::{Calls, Trimming, target_name};
 use kodiak_inspection::why::{CallVerdict, WhyContext, why};
 use kodiak_model::{Cancellation, ProxyKey};
-use kodiak_reachability::{MeshGraph, Mode};
+use kodiak_reachability::{MeshGraph, Mode, Purpose};
 use kodiak_rules::Shadow;
 use kodiak_xds::names;
 use kodiak_xds_stream::TypeUrl;
 use proptest::prelude::*;
 
-use crate::laws::connect;
-use crate::meshes::{MESH, requests, whole_meshes};
 use crate::reachability::{DICE, call, simulated};
-use crate::settled::{Settled, offline_with};
+use kodiak_oracle::meshes::{MESH, requests, whole_meshes};
+use kodiak_oracle::settled::{Settled, offline_with};
 
 /// Destinations that a proxy has a listener for, by their names.
 fn destinations(settled: &Settled, engine: &OfflineMesh, proxy: &str) -> BTreeSet<String> {
@@ -35,11 +34,11 @@ proptest! {
         let settled = Settled::of(mesh.documents()).map_err(TestCaseError::fail)?;
         let [everything, trimmed] = [Mode::Off, Mode::On].map(|mode| {
             let mut engine = offline_with(mode, settled.changes());
-            connect(&settled, &mut engine);
+            settled.connect(&mut engine);
             engine
         });
         let calls = Calls::of(&settled.world, MESH, Shadow::Ignored, &Cancellation::never()).unwrap();
-        let trimming = Trimming::of(&settled.world, MESH, &calls.graph, Mode::On);
+        let trimming = Trimming::of(&settled.world, MESH, Mode::On, &Cancellation::never()).unwrap();
         for sidecar in mesh.sidecars.iter().filter(|sidecar| sidecar.is_redirected()) {
             let proxy = settled.world.proxy(&ProxyKey::new(MESH, &sidecar.name)).unwrap();
             let before = destinations(&settled, &everything, &sidecar.name);
@@ -60,7 +59,7 @@ proptest! {
         let settled = Settled::of(mesh.documents()).map_err(TestCaseError::fail)?;
         let mode = if is_on { Mode::On } else { Mode::Off };
         let mut engine = offline_with(mode, settled.changes());
-        connect(&settled, &mut engine);
+        settled.connect(&mut engine);
         let proxies = simulated(&mesh, &engine);
         let context = WhyContext { reachability: mode, offline: true, ..WhyContext::default() };
         for (caller, sidecar) in mesh.sidecars.iter().enumerate().filter(|(_, sidecar)| sidecar.is_redirected()) {
@@ -87,7 +86,8 @@ fn random_meshes_have_denied_calls() {
     let denied = (0..64).any(|_| {
         let mesh = whole_meshes().new_tree(&mut runner).unwrap().current();
         let Ok(settled) = Settled::of(mesh.documents()) else { return false };
-        let graph = MeshGraph::of(&settled.world, MESH, Shadow::Ignored, &Cancellation::never()).unwrap();
+        let graph =
+            MeshGraph::of(&settled.world, MESH, Purpose::Calls, Shadow::Ignored, &Cancellation::never()).unwrap();
         let calls = Calls::of(&settled.world, MESH, Shadow::Ignored, &Cancellation::never()).unwrap();
         let clients: Vec<_> = settled.world.proxies(MESH).collect();
         clients.iter().any(|client| calls.destinations.iter().any(|target| !graph.may(&client.name, target).is_yes()))

@@ -129,6 +129,7 @@ fn rule(reason: &LostReason) -> String {
     match reason {
         LostReason::Denied { policy } => policy.clone(),
         LostReason::NotAllowed => "not allowed by any".to_owned(),
+        LostReason::Tls => "TLS of the call".to_owned(),
     }
 }
 

@@ -42,7 +42,7 @@ fn simulator_matches_the_filter_chain_that_envoy_matches() {
     let address = running.listener("chains");
     let hello = |(sni, alpn): &(&str, &[&str])| {
         let alpn = alpn.iter().map(|protocol| (*protocol).to_owned()).collect();
-        Connection { tls: Some(TlsPeer { uris: Vec::new(), sni: (*sni).to_owned(), alpn }) }
+        Connection { tls: Some(TlsPeer { uris: Vec::new(), issuer: None, sni: (*sni).to_owned(), alpn }) }
     };
     for connection in HELLOS.iter().map(hello).chain([Connection::default()]) {
         assert_eq!(simulated(&proxy, &connection), real(&address, &connection), "{connection:?}");

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use jiff::SignedDuration;
-use kodiak_identity::Identity;
 use kodiak_reachability::{LABEL, Mode};
+use kodiak_rollout::{AppliedIdentity, AppliedProvider, Issuers, Rollout};
 use kodiak_rules::Proxy;
 use kodiak_xds_stream::TypeUrl;
 use serde_json::{Value, json};
@@ -69,7 +69,7 @@ fn proxy_gets_the_destinations_that_allow_it() {
 }
 
 #[test]
-fn all_destinations_stay_unless_every_server_enforces_permissions() {
+fn destinations_stay_while_servers_accept_plain_text() {
     for (mode, spec, everything) in [
         (Mode::Off, MTLS, true),
         (Mode::Shadow, MTLS, true),
@@ -79,6 +79,7 @@ fn all_destinations_stay_unless_every_server_enforces_permissions() {
     ] {
         let mut world = mesh(mode);
         world.mesh(spec);
+        world.acknowledge();
         let expected = if everything { vec!["a", "b", "x", "y", "z"] } else { vec![] };
         assert_eq!(called(&world, "a"), expected, "{mode} {spec}");
     }
@@ -111,23 +112,23 @@ fn labels_override_the_setting() {
 }
 
 #[test]
-fn list_of_the_dataplane_wins() {
+fn routed_destination_follows_the_permissions_of_its_backends() {
     let mut world = mesh(Mode::On);
-    world.redirected("listed", &["x", "y"]);
-    world.assign_vips();
-    assert_eq!(called(&world, "listed"), ["x", "y"]);
-}
-
-#[test]
-fn destination_whose_requests_are_routed_elsewhere_stays() {
-    let mut world = mesh(Mode::On);
-    world.permission("y", Some(&allow("y", &["a"])));
     let rule = json!({ "default": { "backendRefs": [{ "kind": "MeshService", "name": "y", "weight": 1 }] } });
     let to = json!([{ "targetRef": service("x"), "rules": [rule] }]);
     world.policy("MeshTCPRoute", "route", Some(&json!({ "targetRef": service("a"), "to": to }).to_string()));
+    assert_eq!(called(&world, "a"), [""; 0]);
+    world.permission("y", Some(&allow("y", &["a"])));
     world.acknowledge();
     assert_eq!(called(&world, "a"), ["x", "y"]);
     assert_eq!(called(&world, "b"), [""; 0]);
+    // A permission of the destination itself does not help: nothing gets there.
+    world.permission("y", None);
+    world.permission("x", Some(&allow("x", &["a"])));
+    world.acknowledge();
+    assert_eq!(called(&world, "a"), [""; 0]);
+    world.policy("MeshTCPRoute", "route", None);
+    assert_eq!(called(&world, "a"), ["x"]);
 }
 
 #[test]
@@ -193,6 +194,8 @@ fn route_of_the_mesh_makes_no_class_depend_on_other_destinations() {
         world.permission(&format!("front-{n}"), Some(&allow(&format!("front-{n}"), &["a"])));
     }
     world.assign_vips();
+    let everybody = json!([{ "targetRef": { "kind": "Mesh" }, "default": { "action": "Allow" } }]);
+    world.permission("y", Some(&json!({ "targetRef": service("y"), "from": everybody }).to_string()));
     let rule = json!({ "default": { "backendRefs": [service("y"), { "kind": "MeshService", "labels": { "app": "z" } }] } });
     let to = json!([{ "targetRef": service("x"), "rules": [rule] }]);
     world.policy("MeshTCPRoute", "route", Some(&json!({ "targetRef": { "kind": "Mesh" }, "to": to }).to_string()));
@@ -201,7 +204,7 @@ fn route_of_the_mesh_makes_no_class_depend_on_other_destinations() {
         let targets = [Target::Service(name.into())].into();
         world.engine.mesh_of_tests().affected_classes(&targets).len()
     };
-    assert_eq!(called(&world, "b"), ["x", "y"], "the route keeps its destination");
+    assert_eq!(called(&world, "b"), ["x", "y"], "the route leads to a server that admits it");
     let classes = affected(&world, "x");
     assert!(classes >= 2, "the route is for everybody");
     assert_eq!((affected(&world, "y"), affected(&world, "z")), (classes, 0));
@@ -218,33 +221,31 @@ fn connected_proxy_gets_its_destinations_with_its_first_configuration() {
 }
 
 #[test]
-fn identity_that_a_proxy_will_have_counts() {
+fn certificate_of_the_issuers_before_or_after_counts() {
     let mut world = mesh(Mode::On);
     let id = json!({ "spiffeID": { "type": "Exact", "value": "spiffe://td/sa/a" } });
     let rules = json!({ "targetRef": service("x"), "rules": [{ "default": { "allow": [id] } }] });
     world.permission("x", Some(&rules.to_string()));
     world.acknowledge();
     assert_eq!(called(&world, "a"), [""; 0]);
-    let spec = json!({
-        "selector": { "dataplane": { "matchLabels": {} } }, "spiffeID": { "trustDomain": "td", "path": "/sa/a" },
-    });
-    let identity = |spec: &Value| Identity {
-        mesh: "default".into(),
-        name: "later".into(),
-        labels: Arc::default(),
-        spec: Arc::new(serde_json::from_value(spec.clone()).unwrap()),
-        ready: false,
-        failed: false,
-    };
-    let change = |identity: Option<Identity>| EngineChange::Identity {
-        mesh: "default".into(),
-        name: "later".into(),
-        identity: identity.map(Arc::new),
-    };
-    world.apply(change(Some(identity(&spec))));
+    let target = world.target();
+    let issuers = Issuers { identities: vec![Arc::new(identity("/sa/a"))], ..target.issuers.clone() };
+    world.rollout(Some(Rollout { other_issuers: Some(issuers), ..target.clone() }));
     assert_eq!(called(&world, "a"), ["x"]);
-    world.apply(change(None));
+    world.rollout(Some(target));
     assert_eq!(called(&world, "a"), [""; 0]);
+}
+
+/// Selects all proxies.
+fn identity(path: &str) -> AppliedIdentity {
+    AppliedIdentity {
+        name: "identity".into(),
+        kri: "kri_mid_default___identity_".into(),
+        trust_domain: "td".into(),
+        path: Some(path.into()),
+        provider: Some(AppliedProvider::Bundled { ca: "ca".into(), seconds: 60 }),
+        ..AppliedIdentity::default()
+    }
 }
 
 #[test]

@@ -93,7 +93,7 @@ fn permissions_can_be_checked_before_they_are_enforced() {
     let backends = json!([{ "name": "ca", "type": "builtin", "mode": "PERMISSIVE" }]);
     let spec = json!({ "mtls": { "enabledBackend": "ca", "backends": backends } });
     put(&mut world, "Mesh", MESH, &json!({}), &spec);
-    put(&mut world, "Config", "mtls-rollout", &json!({}), &json!({ "accept": "Permissive", "call": false }));
+    put(&mut world, "Config", "mtls-rollout", &json!({}), &json!({ "accept": "both", "call": false }));
     deny(&mut world, "a-not-a", "b", "a");
     assert!(!check(None, &world, &edges).loses_traffic());
     assert!(check(None, &with_strict_mtls(&world, MESH), &edges).loses_traffic());
@@ -101,7 +101,7 @@ fn permissions_can_be_checked_before_they_are_enforced() {
 
 fn consumer(world: &World, name: &str, setting: Mode, edges: &[(&str, &str, u64)]) -> Consumer {
     let (calls, traffic) = (calls(world), traffic(edges));
-    let consumers = Consumers::of(world, &calls, setting, &traffic.edges);
+    let consumers = Consumers::of(world, &calls, setting, &traffic.edges, &Cancellation::never()).unwrap();
     consumers.consumer(world.proxies(MESH).find(|proxy| *proxy.name == *name).unwrap())
 }
 
@@ -118,7 +118,7 @@ fn report_shows_what_would_be_trimmed_and_carried_traffic() {
 }
 
 #[test]
-fn lists_outbounds_and_open_meshes_are_exempt() {
+fn outbounds_and_open_meshes_are_exempt_and_lists_are_not() {
     let mut world = mesh(&["a", "b"]);
     let lists = |lists: serde_json::Value| {
         let inbound = json!([{ "port": 80, "tags": { "kuma.io/service": "a" } }]);
@@ -127,7 +127,7 @@ fn lists_outbounds_and_open_meshes_are_exempt() {
     let listed = lists(json!({ "redirectPortOutbound": 15001, "reachableBackends": {} }));
     put(&mut world, "Dataplane", "a-1", &json!({}), &listed);
     let found = consumer(&world, "a-1", Mode::On, &[]);
-    assert_eq!((found.exempt, found.trimmed), (Some(Exempt::Listed), 0));
+    assert_eq!((found.exempt, found.configured, found.trimmed), (None, 2, 2), "the list is of objects");
     let mut listing = lists(json!({}));
     listing["networking"]["outbound"] = json!([{ "port": 9000, "tags": { "kuma.io/service": "b" } }]);
     put(&mut world, "Dataplane", "a-1", &json!({ "kodiak.io/reachability": "off" }), &listing);

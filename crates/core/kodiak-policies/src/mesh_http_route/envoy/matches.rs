@@ -92,12 +92,12 @@ fn paths(path: Option<&PathMatch>) -> Vec<PathSpecifier> {
     }
 }
 
-fn path_type(path: &PathMatch) -> Option<PathMatchType> {
+pub(super) fn path_type(path: &PathMatch) -> Option<PathMatchType> {
     path.match_type.as_ref().and_then(Choice::known)
 }
 
 /// Later items with the same name have no effect.
-fn first_of_each<'a, T>(items: impl Iterator<Item = &'a T>, name: impl Fn(&'a T) -> &'a String) -> Vec<&'a T> {
+pub(super) fn first_of_each<'a, T>(items: impl Iterator<Item = &'a T>, name: impl Fn(&'a T) -> &'a String) -> Vec<&'a T> {
     let mut seen = BTreeSet::new();
     items.filter(|item| seen.insert(name(item))).collect()
 }

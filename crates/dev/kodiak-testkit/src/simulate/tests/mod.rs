@@ -90,7 +90,7 @@ fn plain() -> Connection {
 
 fn tls(uris: &[&str], sni: &str, alpn: &[&str]) -> Connection {
     let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
-    Connection { tls: Some(TlsPeer { uris: owned(uris), sni: sni.to_owned(), alpn: owned(alpn) }) }
+    Connection { tls: Some(TlsPeer { uris: owned(uris), issuer: None, sni: sni.to_owned(), alpn: owned(alpn) }) }
 }
 
 #[track_caller]

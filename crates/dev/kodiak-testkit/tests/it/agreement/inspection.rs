@@ -21,8 +21,8 @@ use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use serde_json::{Value, json};
 
-use crate::documents;
-use crate::meshes::{MESH, Mesh, SERVICES, meshes};
+use kodiak_oracle::documents;
+use kodiak_oracle::meshes::{MESH, Mesh, SERVICES, meshes};
 
 /// A mesh on its way from tags to MeshServices.
 #[derive(Debug, Clone)]

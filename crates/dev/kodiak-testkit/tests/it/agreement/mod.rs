@@ -17,8 +17,8 @@ use kodiak_xds::names;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use crate::documents;
-use crate::meshes::{MESH, Mesh, Outbound, Sidecar, meshes, requests};
+use kodiak_oracle::documents;
+use kodiak_oracle::meshes::{MESH, Mesh, Outbound, Sidecar, meshes, requests};
 use oracle::{Expected, Oracle};
 
 /// A proxy with its simulated Envoy.

@@ -10,7 +10,7 @@ use kodiak_testkit::simulate::Request;
 use serde_json::Value;
 
 use super::routes;
-use crate::meshes::{Mesh, Sidecar, Speaks, Tags};
+use kodiak_oracle::meshes::{Mesh, Sidecar, Speaks, Tags};
 
 const SERVICE: &str = "kuma.io/service";
 /// The default request timeout.

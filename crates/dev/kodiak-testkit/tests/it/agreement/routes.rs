@@ -7,7 +7,7 @@ use kodiak_testkit::simulate::Request;
 use regex_lite::Regex;
 use serde_json::{Value, json};
 
-use crate::meshes::Tags;
+use kodiak_oracle::meshes::Tags;
 
 /// The rule that matches a request.
 pub(super) struct Taken {

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::changed;
-use crate::documents;
+use kodiak_oracle::documents;
 
 const MESH: &str = "default";
 

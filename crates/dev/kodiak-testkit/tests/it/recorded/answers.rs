@@ -21,16 +21,15 @@ use kodiak_testkit::simulate::{Connection, Refusal, Request, SimulatedProxy, Tls
 use kodiak_xds_stream::{Snapshot, TypeUrl};
 use serde_json::{Map, Value, json};
 
-use crate::laws;
-use crate::meshes::MESH;
-use crate::settled::{Settled, offline};
+use kodiak_oracle::meshes::MESH;
+use kodiak_oracle::settled::{Settled, offline};
 
 /// Levels of which every member has a line of its own: part, type, name, variant.
 const LEVELS: usize = 4;
 
 pub(super) fn of(settled: &Settled) -> Value {
     let mut engine = offline(settled.changes());
-    let faults = laws::connect(settled, &mut engine);
+    let faults = settled.connect(&mut engine);
     assert!(faults.values().all(Vec::is_empty), "{faults:?}");
     let proxies: Vec<(&Arc<Proxy>, Arc<Snapshot>)> = settled
         .world
@@ -103,7 +102,8 @@ fn verdicts(settled: &Settled, proxies: &[(&Arc<Proxy>, Arc<Snapshot>)]) -> Valu
             let address = inbound.address_or(&networking.address);
             let verdict = |caller: &Proxy| {
                 let uris = mesh_traffic_permission::uris(MESH, caller.dataplane.tag_sets());
-                let tls = TlsPeer { uris, sni: "recorded.example".to_owned(), alpn: vec!["kuma".to_owned()] };
+                let tls =
+                    TlsPeer { uris, issuer: None, sni: "recorded.example".to_owned(), alpn: vec!["kuma".to_owned()] };
                 let connection = Connection { tls: Some(tls) };
                 let port = u16::try_from(inbound.port).unwrap();
                 match simulated.inbound(address, port, &Request::get("recorded.example", "/"), &connection) {

@@ -13,8 +13,8 @@ use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::Value;
 
-use crate::meshes::{Mesh, whole_meshes};
-use crate::settled::Settled;
+use kodiak_oracle::meshes::{Mesh, whole_meshes};
+use kodiak_oracle::settled::Settled;
 
 /// Folder of the recorded meshes. Default: those of this crate.
 const FOLDER: &str = "KODIAK_MESHES";

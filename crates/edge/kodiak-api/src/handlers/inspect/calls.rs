@@ -73,7 +73,7 @@ pub(crate) fn reachability(api: &Api, call: &ComputedCall) -> Result<Response, A
     let world = denying.as_ref().unwrap_or(snapshot.world());
     let traffic = ObservedTraffic::of(world, &mesh, &recorded);
     let calls = Calls::of(world, &mesh, Shadow::Ignored, &call.cancellation)?;
-    let consumers = Consumers::of(world, &calls, setting, &traffic.edges);
+    let consumers = Consumers::of(world, &calls, setting, &traffic.edges, &call.cancellation)?;
     let named = world.proxies(&mesh).filter(|proxy| proxy.name.contains(wanted.name.as_str()));
     let page = Page::of(&wanted, named).try_map(|proxy| {
         call.cancellation.check()?;

@@ -160,4 +160,46 @@ proptest! {
         let number = taken.request_headers_to_add.first().map(|option| option.header.as_ref().unwrap().value.clone());
         prop_assert_eq!(number, expected.map(|(n, _)| n.to_string()), "{}", rules);
     }
+
+    /// Those of the routes that requests take; a route behind others that take all of its requests does not count.
+    #[test]
+    fn requests_get_to_the_clusters_of_their_routes(matches in vec(matches(), 0..6), requests in vec(requests(), 8)) {
+        let names = ["backend-v2", "missing", "shadow", "outside", "database", "backend"];
+        let rule = |(n, one): (usize, &String)| {
+            let backend = format!("{{kind: MeshService, name: {}}}", names[n]);
+            format!("{{matches: [{one}], default: {{backendRefs: [{backend}]}}}}")
+        };
+        let rules = format!("[{}]", matches.iter().enumerate().map(rule).collect::<Vec<_>>().join(", "));
+        let clusters = Routing.clusters(&conf(&rules), &"backend".into(), &backends());
+        for request in &requests {
+            let routes = routes(&rules);
+            let taken = routes.iter().find(|route| takes(route.r#match.as_ref().unwrap(), request));
+            let Some(route::Action::Route(action)) = taken.and_then(|route| route.action.as_ref()) else { continue };
+            let Some(ClusterSpecifier::Cluster(cluster)) = &action.cluster_specifier else { unreachable!("{action:?}") };
+            prop_assert!(clusters.contains(cluster.as_str()), "{} {:?}: {} not in {:?}", rules, request, cluster, clusters);
+        }
+    }
+}
+
+#[test]
+fn route_behind_one_that_takes_all_its_requests_gets_none() {
+    let to = |matches: &str, name: &str| {
+        format!("{{matches: [{matches}], default: {{backendRefs: [{{kind: MeshService, name: {name}}}]}}}}")
+    };
+    let prefix = |path: &str| format!("{{path: {{type: PathPrefix, value: {path}}}}}");
+    let clusters = |rules: &[String]| -> Vec<String> {
+        let rules = conf(&format!("[{}]", rules.join(", ")));
+        Routing.clusters(&rules, &"backend".into(), &backends()).iter().map(ToString::to_string).collect()
+    };
+    let regex = "{path: {type: RegularExpression, value: /a.*}}";
+    assert_eq!(clusters(&[]), ["backend"]);
+    assert_eq!(clusters(&[to(&prefix("/a"), "shadow")]), ["backend", "shadow"]);
+    assert_eq!(clusters(&[to(&prefix("/"), "shadow")]), ["shadow"]);
+    assert_eq!(clusters(&[to(&prefix("/"), "shadow"), to(regex, "outside")]), ["shadow"]);
+    // Without a backend that speaks HTTP there is no route, and requests of the catch-all get nowhere.
+    assert_eq!(clusters(&[to(&prefix("/"), "database"), to(regex, "outside")]), ["outside"]);
+    let header = |kind: &str| format!("{{path: {{type: Exact, value: /a}}, headers: [{{type: {kind}, name: h}}]}}");
+    let any = "{path: {type: Exact, value: /a}}";
+    let both = [to(&header("Present"), "shadow"), to(&header("Absent"), "shadow"), to(any, "outside")];
+    assert_eq!(clusters(&both), ["backend", "shadow"]);
 }

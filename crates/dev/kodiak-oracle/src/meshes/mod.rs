@@ -1,14 +1,17 @@
 //! Random small meshes, as user documents. Every document is valid.
 //!
 //! [`meshes`] has services by `kuma.io/service` and policies about them; [`whole_meshes`] adds every kind of destination,
-//! proxies with several inbounds, gateways, and policies about all of them.
+//! proxies with several inbounds, gateways, and policies about all of them; [`all_meshes`] adds MeshIdentities, TLS and
+//! permissions of single inbounds, and modes of reachability.
 
 mod extras;
 mod object_policies;
 mod policies;
+mod security;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use kodiak_model::labels::REACHABILITY;
 use kodiak_policies::mesh_traffic_permission;
 use kodiak_testkit::simulate::Request;
 use proptest::collection::vec;
@@ -18,27 +21,29 @@ use serde_json::{Value, json};
 
 use extras::Extras;
 use policies::Written;
+use security::Security;
 
-pub(crate) type Tags = BTreeMap<String, String>;
+pub type Tags = BTreeMap<String, String>;
 
-pub(crate) const MESH: &str = "default";
+pub const MESH: &str = "default";
 /// Of the first inbound of every proxy.
-pub(crate) const MAIN_PORT: u16 = 8080;
-pub(crate) const SECOND_PORT: u16 = 8081;
+pub const MAIN_PORT: u16 = 8080;
+pub const SECOND_PORT: u16 = 8081;
 /// Of listed outbounds.
 const FIRST_PORT: u16 = 10_000;
 /// One is a prefix of another.
-pub(crate) const SERVICES: &[&str] = &["a", "ab", "b"];
-pub(crate) const VERSIONS: &[&str] = &["1", "2"];
-pub(crate) const PATHS: &[&str] = &["/", "/a", "/ab", "/a/", "/a/b", "/b"];
+pub const SERVICES: &[&str] = &["a", "ab", "b"];
+pub const VERSIONS: &[&str] = &["1", "2"];
+pub const PATHS: &[&str] = &["/", "/a", "/ab", "/a/", "/a/b", "/b"];
 
 #[derive(Debug, Clone)]
-pub(crate) struct Mesh {
+pub struct Mesh {
     mtls: Mtls,
-    pub(crate) sidecars: Vec<Sidecar>,
+    pub sidecars: Vec<Sidecar>,
     /// Named by their index.
     policies: Vec<Written>,
     extras: Extras,
+    security: Security,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -49,7 +54,7 @@ enum Mtls {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Speaks {
+pub enum Speaks {
     Http,
     Http2,
     Grpc,
@@ -58,27 +63,29 @@ pub(crate) enum Speaks {
 
 /// One workload of one service.
 #[derive(Debug, Clone)]
-pub(crate) struct Sidecar {
-    pub(crate) name: String,
-    pub(crate) address: String,
-    pub(crate) tags: Tags,
-    pub(crate) speaks: Speaks,
+pub struct Sidecar {
+    pub name: String,
+    pub address: String,
+    pub tags: Tags,
+    pub speaks: Speaks,
     /// Tags of a second inbound, at [`SECOND_PORT`].
-    pub(crate) second: Option<Tags>,
+    pub second: Option<Tags>,
     labels: Tags,
     /// Its outbounds; without a list its connections are redirected.
     listed: Option<Vec<Tags>>,
+    /// Its `reachableBackends`, if its connections are redirected.
+    reachable: Option<Value>,
 }
 
 /// A destination, and its address at a proxy.
-pub(crate) struct Outbound {
-    pub(crate) tags: Tags,
-    pub(crate) address: String,
-    pub(crate) port: u16,
+pub struct Outbound {
+    pub tags: Tags,
+    pub address: String,
+    pub port: u16,
 }
 
 impl Mesh {
-    pub(crate) fn documents(&self) -> Vec<Value> {
+    pub fn documents(&self) -> Vec<Value> {
         let mtls =
             |mode| json!({ "enabledBackend": "ca", "backends": [{ "name": "ca", "type": "builtin", "mode": mode }] });
         let mut mesh = json!({ "type": "Mesh", "name": MESH });
@@ -87,21 +94,26 @@ impl Mesh {
             Mtls::Permissive => mesh["mtls"] = mtls("PERMISSIVE"),
             Mtls::Strict => mesh["mtls"] = mtls("STRICT"),
         }
-        if let Some(mode) = self.extras.mode {
+        let mode = if self.security.is_exclusive() { Some("Exclusive") } else { self.extras.mode };
+        if let Some(mode) = mode {
             mesh["meshServices"] = json!({ "mode": mode });
+        }
+        if let Some(mode) = self.security.mode {
+            mesh["labels"] = json!({ REACHABILITY: mode });
         }
         let policies = self.policies.iter().enumerate().map(|(n, policy)| policy.document(n));
         let dataplanes = self.sidecars.iter().map(Sidecar::document);
-        [mesh].into_iter().chain(dataplanes).chain(self.extras.documents()).chain(policies).collect()
+        let others = self.extras.documents().into_iter().chain(self.security.documents());
+        [mesh].into_iter().chain(dataplanes).chain(others).chain(policies).collect()
     }
 
     /// Whether callers have certificates.
-    pub(crate) fn has_mtls(&self) -> bool {
+    pub fn has_mtls(&self) -> bool {
         self.mtls != Mtls::Off
     }
 
     /// Outbounds of a proxy. Redirected connections use virtual IPs, in the order of service names.
-    pub(crate) fn outbounds(&self, caller: &Sidecar) -> Vec<Outbound> {
+    pub fn outbounds(&self, caller: &Sidecar) -> Vec<Outbound> {
         if let Some(listed) = &caller.listed {
             let outbound =
                 |(tags, port): (&Tags, u16)| Outbound { tags: tags.clone(), address: "127.0.0.1".to_owned(), port };
@@ -113,27 +125,27 @@ impl Mesh {
     }
 
     /// `None` without a serving proxy.
-    pub(crate) fn speaks(&self, service: &str) -> Option<Speaks> {
+    pub fn speaks(&self, service: &str) -> Option<Speaks> {
         let serving = self.sidecars.iter().find(|sidecar| sidecar.service() == service);
         serving.map(|sidecar| sidecar.speaks)
     }
 }
 
 impl Sidecar {
-    pub(crate) fn service(&self) -> &str {
+    pub fn service(&self) -> &str {
         &self.tags["kuma.io/service"]
     }
 
-    pub(crate) fn has(&self, tags: &Tags) -> bool {
+    pub fn has(&self, tags: &Tags) -> bool {
         tags.iter().all(|(key, value)| self.tags.get(key) == Some(value))
     }
 
     /// URI SANs of its certificate.
-    pub(crate) fn uris(&self) -> Vec<String> {
+    pub fn uris(&self) -> Vec<String> {
         mesh_traffic_permission::uris(MESH, [&self.tags].into_iter().chain(&self.second))
     }
 
-    pub(crate) fn is_redirected(&self) -> bool {
+    pub fn is_redirected(&self) -> bool {
         self.listed.is_none()
     }
 
@@ -146,6 +158,9 @@ impl Sidecar {
             json!({ "address": self.address, "inbound": inbound.collect::<Vec<_>>(), "outbound": outbound });
         if self.is_redirected() {
             networking["transparentProxying"] = transparent_proxying();
+            if let Some(list) = &self.reachable {
+                networking["transparentProxying"]["reachableBackends"] = list.clone();
+            }
         }
         json!({
             "type": "Dataplane", "mesh": MESH, "name": self.name, "labels": self.labels, "networking": networking,
@@ -158,7 +173,7 @@ fn transparent_proxying() -> Value {
 }
 
 impl Speaks {
-    pub(crate) fn http(self) -> bool {
+    pub fn http(self) -> bool {
         self != Self::Tcp
     }
 
@@ -176,7 +191,7 @@ fn service(name: &str) -> Tags {
     Tags::from([("kuma.io/service".to_owned(), name.to_owned())])
 }
 
-pub(crate) fn meshes() -> impl Strategy<Value = Mesh> {
+pub fn meshes() -> impl Strategy<Value = Mesh> {
     let outbound = (select(SERVICES), proptest::option::of(select(VERSIONS))).prop_map(|(name, version)| {
         service(name).into_iter().chain(version.map(|version| ("version".to_owned(), version.to_owned()))).collect()
     });
@@ -199,15 +214,16 @@ pub(crate) fn meshes() -> impl Strategy<Value = Mesh> {
                 second: None,
                 labels: Tags::from([("app".to_owned(), SERVICES[of].to_owned())]),
                 listed,
+                reachable: None,
             }
         };
         let sidecars = sidecars.into_iter().enumerate().map(sidecar).collect();
-        Mesh { mtls, sidecars, policies, extras: Extras::default() }
+        Mesh { mtls, sidecars, policies, extras: Extras::default(), security: Security::default() }
     })
 }
 
 /// With all kinds in force.
-pub(crate) fn whole_meshes() -> impl Strategy<Value = Mesh> {
+pub fn whole_meshes() -> impl Strategy<Value = Mesh> {
     let second = proptest::option::weighted(0.3, (select(SERVICES), select(&["http", "tcp"][..])));
     let sidecar = (second, proptest::option::of(select(extras::TEAMS)));
     let more = vec(object_policies::written(), 0..8);
@@ -225,7 +241,22 @@ pub(crate) fn whole_meshes() -> impl Strategy<Value = Mesh> {
     })
 }
 
-pub(crate) fn requests() -> impl Strategy<Value = Vec<Request>> {
+/// With all kinds of security.
+pub fn all_meshes() -> impl Strategy<Value = Mesh> {
+    let more = vec(security::written(), 0..6);
+    (whole_meshes(), security::security(), more).prop_map(|(mut mesh, (mtls, security), more)| {
+        for (n, sidecar) in mesh.sidecars.iter_mut().enumerate() {
+            sidecar.labels.extend(security.proxies[n].map(|mode| (REACHABILITY.to_owned(), mode.to_owned())));
+            sidecar.reachable.clone_from(&security.lists[n]);
+        }
+        mesh.mtls = mtls;
+        mesh.security = security;
+        mesh.policies.extend(more);
+        mesh
+    })
+}
+
+pub fn requests() -> impl Strategy<Value = Vec<Request>> {
     let header = proptest::option::of(select(&["x", "xy", "z"][..]));
     let request = (select(&["GET", "PUT"][..]), select(PATHS), header, 0_u64..12);
     let request = request.prop_map(|(method, path, header, dice)| {

@@ -10,7 +10,7 @@ use kodiak_model::kinds::hostname_generator::HostnameGenerator;
 use kodiak_model::kinds::mesh::Mesh;
 use kodiak_model::kinds::mesh_multi_zone_service::MeshMultiZoneService;
 use kodiak_model::kinds::mesh_service::MeshService;
-use kodiak_model::{Labels, ResourceKey, Word as _, language};
+use kodiak_model::{Labels, ProxyKey, ResourceKey, Word as _, language};
 use kodiak_reachability::Mode;
 use kodiak_services::generated_services::Rules;
 use kodiak_services::hostnames::{Generator, ServiceKey};
@@ -21,10 +21,11 @@ use kodiak_services::service_status::{
 use kodiak_services::vips::Vips;
 use kodiak_world::destination::KINDS;
 use kodiak_world::{Resource, World, document};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::documents::{self, ZONE};
 use crate::meshes::MESH;
+use crate::{Certificates, Oracle};
 
 /// Fixed clock, long after the start, so that no grace period is running.
 const NOW: Timestamp = Timestamp::constant(1_800_000_000, 0);
@@ -34,8 +35,8 @@ const MOST_ROUNDS: usize = 10;
 
 /// A mesh at rest, with all proxies connected.
 #[derive(Default)]
-pub(crate) struct Settled {
-    pub(crate) world: World,
+pub struct Settled {
+    pub world: World,
     records: BTreeMap<ResourceKey, Record>,
 }
 
@@ -50,24 +51,25 @@ struct Record {
 
 impl Settled {
     /// Fails with the error of the first invalid document.
-    pub(crate) fn of(documents: Vec<Value>) -> Result<Self, String> {
+    pub fn of(documents: Vec<Value>) -> Result<Self, String> {
         let mut settled = Self::default();
         for document in documents {
             let checked = documents::resource(document)?;
             let key = ResourceKey::in_mesh(checked.kind.name, &checked.mesh, &checked.name);
             settled.put(&key, &checked.labels, checked.spec());
         }
+        settled.roll_out();
         settled.reconcile();
         Ok(settled)
     }
 
     /// All resources of the mesh.
-    pub(crate) fn changes(&self) -> Vec<EngineChange> {
+    pub fn changes(&self) -> Vec<EngineChange> {
         EngineChange::of_mesh(&self.world, MESH)
     }
 
     /// Addresses and ports of all destinations, with their names.
-    pub(crate) fn destinations(&self) -> Vec<(String, Ipv4Addr, u16)> {
+    pub fn destinations(&self) -> Vec<(String, Ipv4Addr, u16)> {
         let objects = self.world.destinations(MESH).flat_map(|destination| {
             let all =
                 destination.vips.iter().flat_map(|vip| destination.ports.iter().map(move |port| (*vip, port.port)));
@@ -77,6 +79,40 @@ impl Settled {
         let vips = vips.unwrap_or_default();
         let tags = vips.iter().map(|(name, vip)| (name.to_string(), vip, 80));
         objects.chain(tags).collect()
+    }
+
+    pub fn proxies(&self) -> Vec<ProxyKey> {
+        self.world.proxies(MESH).map(|proxy| ProxyKey::new(MESH, &proxy.name)).collect()
+    }
+
+    /// Connects all proxies; those with their faults.
+    pub fn connect(&self, engine: &mut OfflineMesh) -> BTreeMap<ProxyKey, Vec<String>> {
+        let redirects = |key: &ProxyKey| {
+            let proxy = self.world.proxy(key).unwrap();
+            proxy.dataplane.networking.as_ref().is_some_and(|networking| networking.transparent_proxying.is_some())
+        };
+        let metadata = |key: &ProxyKey| Arc::new(documents::metadata(redirects(key)));
+        engine.connect_all(self.proxies().into_iter().map(|key| (key.clone(), metadata(&key))))
+    }
+
+    /// The Envoys of the mesh. `mode` is the setting of the control plane.
+    pub fn oracle(&self, mode: Mode) -> Oracle {
+        let mut engine =
+            OfflineMesh::with_identities(settings(mode), MESH, self.changes(), Arc::new(Certificates)).unwrap();
+        self.connect(&mut engine);
+        let snapshots = self.proxies().into_iter().map(|key| (key.name.clone(), engine.snapshot(&key).unwrap()));
+        let snapshots: Vec<_> = snapshots.collect();
+        Oracle::of(snapshots.iter().map(|(name, snapshot)| (&**name, &snapshot.resources))).unwrap()
+    }
+
+    /// The mesh is at the target of its rollout.
+    fn roll_out(&mut self) {
+        for (name, document) in [
+            (document::IDENTITIES, json!(kodiak_identity::desired(&self.world, MESH))),
+            (document::ROLLOUT, json!(kodiak_identity::target(&self.world, MESH))),
+        ] {
+            self.put(&document::key(MESH, name), &Labels::new(), &document.to_string());
+        }
     }
 
     fn put(&mut self, key: &ResourceKey, labels: &Labels, spec: &str) {
@@ -133,8 +169,9 @@ impl Settled {
         match &**kind {
             "Mesh" => {
                 let spec = resource.and_then(|mesh| mesh.spec::<Mesh>()).unwrap();
-                let (mode, mtls) = (spec.mesh_services_mode(), spec.enabled_backend().is_some());
-                let facts = MeshFacts { mode, mtls, rollout: Arc::default() };
+                let rollout = kodiak_identity::current(&self.world, name).unwrap_or_default();
+                let mtls = spec.enabled_backend().is_some() || !rollout.issuers.is_empty();
+                let facts = MeshFacts { mode: spec.mesh_services_mode(), mtls, rollout: Arc::new(rollout) };
                 reconciler.set_mesh(name, Some(facts));
             }
             "Dataplane" => {
@@ -152,7 +189,7 @@ impl Settled {
                 });
                 reconciler.set_generator(name, generator);
             }
-            "Config" => {
+            "Config" if document::name(key) == Some(document::VIPS) => {
                 let vips = resource.and_then(|vips| vips.document::<Vips>()).unwrap();
                 reconciler.set_vips(mesh, Some(StoredVips { vips, version: self.records[key].version }));
             }
@@ -191,14 +228,17 @@ impl Settled {
 }
 
 /// A mesh of these resources, without connected proxies.
-pub(crate) fn offline(changes: impl IntoIterator<Item = EngineChange>) -> OfflineMesh {
+pub fn offline(changes: impl IntoIterator<Item = EngineChange>) -> OfflineMesh {
     offline_with(Mode::Off, changes)
 }
 
 /// Like [`offline`], with a mode of reachability.
-pub(crate) fn offline_with(mode: Mode, changes: impl IntoIterator<Item = EngineChange>) -> OfflineMesh {
-    let settings = EngineSettings { zone: ZONE.into(), reachability: mode, ..EngineSettings::default() };
-    OfflineMesh::new(settings, MESH, changes).unwrap()
+pub fn offline_with(mode: Mode, changes: impl IntoIterator<Item = EngineChange>) -> OfflineMesh {
+    OfflineMesh::new(settings(mode), MESH, changes).unwrap()
+}
+
+fn settings(mode: Mode) -> EngineSettings {
+    EngineSettings { zone: ZONE.into(), reachability: mode, ..EngineSettings::default() }
 }
 
 fn stored(resource: &Resource) -> service_status::Stored {

@@ -12,17 +12,17 @@ use kodiak_xds::node::{NodeMetadata, Redirect, TransparentProxy, features};
 use serde_json::Value;
 
 /// Zone of the control plane.
-pub(crate) const ZONE: &str = "default";
+pub const ZONE: &str = "default";
 
 /// The document as a change for the engine, or its validation error.
-pub(crate) fn change(document: Value) -> Result<EngineChange, String> {
+pub fn change(document: Value) -> Result<EngineChange, String> {
     let resource = resource(document)?;
     let change = kodiak_world::Change::put(Arc::new(Resource::checked(&resource)));
     EngineChange::of(&change).ok_or_else(|| format!("proxies do not depend on a {}", resource.kind.name))
 }
 
 /// The stored form of the document, or its validation error.
-pub(crate) fn resource(document: Value) -> Result<Checked, String> {
+pub fn resource(document: Value) -> Result<Checked, String> {
     let draft = draft(document).map_err(|problems| format!("{problems:?}"))?;
     let kind = kinds().by_name(&draft.kind).ok_or_else(|| format!("there is no kind {:?}", draft.kind))?;
     let place = Place::Zone { name: ZONE.to_owned() };
@@ -48,7 +48,7 @@ pub(crate) fn resource(document: Value) -> Result<Checked, String> {
 
 /// Minimal node metadata: whether connections are redirected, a folder for sockets, and that the sidecar process forwards
 /// access logs.
-pub(crate) fn metadata(redirected: bool) -> NodeMetadata {
+pub fn metadata(redirected: bool) -> NodeMetadata {
     let redirect = |port| Redirect { enabled: true, port: Some(port) };
     let transparent_proxy = redirected.then(|| TransparentProxy {
         inbound: redirect(15006),
