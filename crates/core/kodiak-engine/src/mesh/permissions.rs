@@ -5,20 +5,16 @@ use std::{
     sync::Arc,
 };
 
-use kodiak_identity::TlsPolicies;
 use kodiak_reachability::{Mode, Purpose, SetId, certificates};
 use kodiak_rules::{Policy, Proxy, Shadow};
 
-use super::{Mesh, services_of};
+use super::{Mesh, decides_on_access, services_of};
 use crate::{
     dirty_set::DirtySet,
     engine::UpdateContext,
     permitted::{Evidence, Moved, Permitted},
     target::{Target, Targets},
 };
-
-/// The kind of policy that decides who may call whom.
-const MESH_TRAFFIC_PERMISSION: &str = "MeshTrafficPermission";
 
 impl Mesh {
     pub(crate) fn acknowledge(&mut self, name: &Arc<str>, acknowledged: u64) {
@@ -47,8 +43,7 @@ impl Mesh {
         versions: impl Iterator<Item = &'a Arc<Policy>>,
         selected: &BTreeSet<Arc<str>>,
     ) {
-        let decides = kind == MESH_TRAFFIC_PERMISSION || TlsPolicies::kinds().any(|other| other.name == kind);
-        if !decides || self.permitted.is_none() {
+        if !decides_on_access(kind) || self.permitted.is_none() {
             return;
         }
         for name in selected {

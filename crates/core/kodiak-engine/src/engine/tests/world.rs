@@ -39,6 +39,8 @@ const EPOCH_HOURS: i64 = 12;
 pub(super) struct World {
     pub(super) engine: Engine,
     pub(super) now: Timestamp,
+    /// Limit of the engine for changes that can wait.
+    pub(super) most: usize,
     settings: EngineSettings,
     mesh: Option<String>,
     reachability: Option<Mode>,
@@ -76,6 +78,7 @@ impl World {
         Self {
             engine: Engine::new(settings.clone()),
             now: Timestamp::from_second(1_000_000).unwrap(),
+            most: usize::MAX,
             settings,
             mesh: None,
             reachability: None,
@@ -95,7 +98,19 @@ impl World {
         if let EngineChange::Dataplane { key, dataplane } = &change {
             self.tags.set(&key.name, dataplane.as_ref().map(|proxy| &*proxy.dataplane));
         }
-        self.engine.apply([change], &Fake, self.now)
+        self.engine.apply_some([change], &Fake, self.now, self.most)
+    }
+
+    /// Lets the engine go on with changes that wait. Returns the proxies that got them.
+    pub(super) fn go_on(&mut self) -> Vec<String> {
+        let outcome = self.engine.apply_some([], &Fake, self.now, self.most);
+        outcome.proxies.into_iter().map(|updated| updated.key.name.to_string()).collect()
+    }
+
+    pub(super) fn finish(&mut self) {
+        while self.engine.has_unfinished() {
+            self.go_on();
+        }
     }
 
     pub(super) fn pass_hours(&mut self, hours: i64) {
@@ -315,7 +330,7 @@ pub(super) fn dataplane_change(name: &str, spec: Option<&str>) -> EngineChange {
     EngineChange::Dataplane { key: key(name), dataplane: spec.map(|spec| Arc::new(proxy(spec))) }
 }
 
-fn policy_change(kind: &str, name: &str, spec: Option<&str>) -> EngineChange {
+pub(super) fn policy_change(kind: &str, name: &str, spec: Option<&str>) -> EngineChange {
     let kind = kodiak_policies::ALL.iter().find(|each| each.name == kind).unwrap();
     let policy = |spec: &str| Policy {
         kind,
