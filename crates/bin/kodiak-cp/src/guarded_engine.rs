@@ -39,11 +39,12 @@ impl GuardedEngine {
         Self { engine: Engine::new(settings), inputs: BTreeMap::new(), quarantine, faults }
     }
 
-    /// Applies all changes; `others` have no resource.
+    /// Applies all changes; `others` have no resource. `bulk` is the number of updates for policies that can wait.
     pub(crate) fn apply(
         &mut self,
         inputs: Vec<Input>,
         others: Vec<EngineChange>,
+        bulk: usize,
         identities: &dyn Identities,
         now: Timestamp,
     ) -> Outcome {
@@ -67,7 +68,7 @@ impl GuardedEngine {
         let identities = GuardedIdentities(identities);
         let applied = caught(|| {
             self.faults.at_engine(&changes);
-            self.engine.apply(changes, &identities, now)
+            self.engine.apply_some(changes, &identities, now, bulk)
         });
         applied.unwrap_or_else(|panicked| self.rebuild(&newest, &panicked, &identities, now))
     }
@@ -75,6 +76,10 @@ impl GuardedEngine {
     /// Proxies whose acknowledgement of this revision clients wait for.
     pub(crate) fn awaited(&self) -> impl Iterator<Item = (ProxyKey, u64)> {
         self.engine.awaited()
+    }
+
+    pub(crate) fn has_unfinished(&self) -> bool {
+        self.engine.has_unfinished()
     }
 
     /// Rebuilds the engine. Resources that were applied before come first, so that a new one is found to be faulty.
