@@ -41,11 +41,12 @@ impl GuardedEngine {
         Self { engine: Engine::new(settings), inputs: BTreeMap::new(), quarantine, faults }
     }
 
-    /// Applies all changes; `others` have no resource.
+    /// Applies all changes; `others` have no resource. `bulk` is the number of updates for policies that can wait.
     pub(crate) fn apply(
         &mut self,
         inputs: Vec<Input>,
         others: Vec<EngineChange>,
+        bulk: usize,
         identities: &dyn Identities,
         now: Timestamp,
     ) -> Outcome {
@@ -70,7 +71,7 @@ impl GuardedEngine {
         let identities = GuardedIdentities(identities);
         let applied = caught(|| {
             self.faults.at_engine(&changes);
-            self.engine.apply(changes, &identities, now)
+            self.engine.apply_some(changes, &identities, now, bulk)
         });
         applied.unwrap_or_else(|panicked| self.rebuild(&newest, &panicked, &identities, now))
     }
@@ -78,6 +79,10 @@ impl GuardedEngine {
     /// Whether an insight tells anything new.
     pub(crate) fn is_news(&self, key: &ProxyKey, state: Option<AcknowledgedState>) -> bool {
         self.engine.is_news(key, state)
+    }
+
+    pub(crate) fn has_unfinished(&self) -> bool {
+        self.engine.has_unfinished()
     }
 
     /// Rebuilds the engine. Resources that were applied before come first, so that a new one is found to be faulty.

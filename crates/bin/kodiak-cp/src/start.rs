@@ -228,6 +228,7 @@ impl ControlPlane {
             quarantine: quarantine.clone(),
             faults,
             expiries,
+            bulk: writer::BULK,
             drain: drain.clone(),
         };
         tasks.spawn("writer", writer::run(writer));

@@ -23,7 +23,7 @@ use kodiak_store::{self as store, Store, StoreError, Watch};
 use tokio::{
     sync::{mpsc, oneshot},
     task::JoinSet,
-    time::{Instant, sleep_until},
+    time::{Instant, MissedTickBehavior, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -41,6 +41,8 @@ const MAX: Duration = Duration::from_millis(50);
 const MAX_PUSH: Duration = Duration::from_secs(1);
 /// Interval at which certificates are checked for renewal. The shortest lifetime is two seconds.
 const TICK: Duration = Duration::from_secs(1);
+/// Number of classes and proxies that one round updates for policies that can wait.
+pub(crate) const BULK: usize = 512;
 
 pub(crate) struct Writer {
     pub(crate) store: Store,
@@ -54,6 +56,7 @@ pub(crate) struct Writer {
     pub(crate) quarantine: Quarantine,
     pub(crate) faults: Faults,
     pub(crate) expiries: Expiries,
+    pub(crate) bulk: usize,
     pub(crate) drain: CancellationToken,
 }
 
@@ -76,12 +79,15 @@ impl Writer {
         let mut rechecks = JoinSet::new();
         let mut watch = self.store.watch(0)?;
         let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut published = Instant::now();
         loop {
             let mut batch = Batch::default();
             tokio::select! {
                 biased;
                 () = self.drain.cancelled() => return Ok(()),
+                // Before changes, of which there may always be another one.
+                _ = tick.tick() => batch.others.push(EngineChange::Tick),
                 change = watch.next() => match change {
                     Ok(change) => batch.stored(&change, &mut self.addresses),
                     Err(StoreError::Unavailable { .. }) if self.drain.is_cancelled() => return Ok(()),
@@ -89,9 +95,9 @@ impl Writer {
                 },
                 Some(event) = self.events.recv() => batch.event(event),
                 Some(found) = self.found.recv() => self.moved(found, &mut batch),
-                _ = tick.tick() => batch.others.push(EngineChange::Tick),
                 // Fatal, because a revoked token may still be in use.
                 Some(rechecked) = rechecks.join_next() => rechecked.context("the recheck of tokens panicked")?,
+                () = std::future::ready(()), if engine.has_unfinished() => (),
             }
             self.gather(&mut watch, &mut batch, published + MAX_PUSH).await?;
             let Batch { inputs, mut others, acknowledged, recheck } = batch;
@@ -103,9 +109,9 @@ impl Writer {
                     self.expiries.disconnected(key);
                 }
             }
-            if !inputs.is_empty() || !others.is_empty() {
+            if !inputs.is_empty() || !others.is_empty() || engine.has_unfinished() {
                 let started = Instant::now();
-                let outcome = engine.apply(inputs, others, &self.mesh_cas, Timestamp::now());
+                let outcome = engine.apply(inputs, others, self.bulk, &self.mesh_cas, Timestamp::now());
                 self.publish(outcome, started.elapsed());
                 published = Instant::now();
             }
@@ -130,7 +136,8 @@ impl Writer {
     }
 
     /// Batches changes. Those that come while proxies are sent the previous ones are one batch: a crowd that arrives is pushed
-    /// to everybody a few times, and not once per proxy.
+    /// to everybody a few times, and not once per proxy. It ends also
+    /// while changes keep coming.
     async fn gather(&mut self, watch: &mut Watch, batch: &mut Batch, push_deadline: Instant) -> Result<(), StoreError> {
         let deadline = Instant::now() + MAX;
         loop {
@@ -138,6 +145,9 @@ impl Writer {
                 batch.stored(&change, &mut self.addresses);
             }
             let pushing = !self.registry.has_pushed();
+            if !pushing && deadline <= Instant::now() {
+                return Ok(());
+            }
             if pushing && push_deadline <= Instant::now() {
                 self.registry.give_up_pushes();
                 continue;

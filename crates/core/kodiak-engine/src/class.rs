@@ -24,6 +24,7 @@ use crate::{
     class_key::ClassKey,
     collections::{Collection, CountedSet, PrunedMap},
     hostnames,
+    interest::Interest,
     patched::Origin,
     plan::{self, Sources},
     rules::Rules,
@@ -118,13 +119,16 @@ impl Class {
         self.outbounds.values().flat_map(|outbound| &outbound.generated).chain(of_clusters)
     }
 
-    /// Targets that it calls, or would call if they existed. `None`: any target may be one of them.
-    pub(crate) fn targets_of_interest(&self, key: &ClassKey) -> Option<BTreeSet<Target>> {
-        // The backend of a route may be created later, and so may a destination that a route sends elsewhere.
-        let may_be_routed = !self.by_backend_ref.is_empty() || (key.permitted.is_some() && self.rules.have_routes());
-        let mut targets = key.named_targets().filter(|_| !may_be_routed)?;
-        targets.extend(self.by_target.keys().cloned());
-        Some(targets)
+    /// Destinations that it calls, or would call if they existed. `None`: any destination may be one of them.
+    pub(crate) fn interests(&self, key: &ClassKey) -> Option<BTreeSet<Interest>> {
+        let mut interests: BTreeSet<Interest> = key.named_targets()?.into_iter().map(Interest::Target).collect();
+        if key.permitted.is_some() {
+            // It may call a destination because of a route alone.
+            interests.extend(self.rules.routed()?.cloned());
+        }
+        interests.extend(self.by_backend_ref.keys().map(Interest::of_backend));
+        interests.extend(self.by_target.keys().cloned().map(Interest::Target));
+        Some(interests)
     }
 
     /// Rebuilds whatever depends on the touched targets. Returns whether resources or DNS records changed.

@@ -10,7 +10,7 @@ use std::{
 
 use kodiak_reachability::SetId;
 
-use crate::{class::Class, class_key::ClassKey, collections::Multimap, target::Target};
+use crate::{class::Class, class_key::ClassKey, collections::Multimap, interest::Interest, target::Target};
 
 /// Cheaper to compare than a [`ClassKey`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,8 +24,8 @@ pub(crate) struct Classes {
     /// Classes that any target may affect.
     any_target: BTreeSet<ClassId>,
     /// All others, by the targets that affect them.
-    by_target: Multimap<Target, ClassId>,
-    interests: BTreeMap<ClassId, BTreeSet<Target>>,
+    by_interest: Multimap<Interest, ClassId>,
+    interests: BTreeMap<ClassId, BTreeSet<Interest>>,
     /// Classes that may call the destinations of a set.
     by_set: Multimap<SetId, ClassId>,
 }
@@ -43,11 +43,12 @@ impl Classes {
         self.all.keys().copied()
     }
 
-    /// Classes that call one of the targets, or may from now on, each with the targets that affect it. `set_of` is the set
-    /// of a destination.
+    /// Classes that call one of the targets, or may from now on, each with the targets that affect it. `interests_in` are
+    /// those that a destination meets, and `set_of` is its set.
     pub(crate) fn affected_by(
         &self,
         targets: &BTreeSet<Target>,
+        interests_in: impl Fn(&Target) -> Vec<Interest>,
         set_of: impl Fn(&Target) -> Option<SetId>,
     ) -> BTreeMap<ClassId, BTreeSet<Target>> {
         if targets.is_empty() {
@@ -57,7 +58,9 @@ impl Classes {
             self.any_target.iter().map(|id| (*id, targets.clone())).collect();
         for target in targets {
             let permitted = set_of(target).and_then(|set| self.by_set.get(&set));
-            for id in self.by_target.get(target).into_iter().chain(permitted).flatten() {
+            let interests = interests_in(target);
+            let interested = interests.iter().filter_map(|interest| self.by_interest.get(interest));
+            for id in interested.chain(permitted).flatten() {
                 affected.entry(*id).or_default().insert(target.clone());
             }
         }
@@ -108,30 +111,30 @@ impl Classes {
 
     fn reindex(&mut self, id: ClassId) {
         let Some((key, class)) = self.all.get(&id) else { return };
-        let interest = class.targets_of_interest(key);
-        let unchanged = match &interest {
-            Some(targets) => self.interests.get(&id) == Some(targets),
+        let interests = class.interests(key);
+        let unchanged = match &interests {
+            Some(interests) => self.interests.get(&id) == Some(interests),
             None => self.any_target.contains(&id),
         };
         if unchanged {
             return;
         }
         self.unindex(id);
-        match interest {
+        match interests {
             None => drop(self.any_target.insert(id)),
-            Some(targets) => {
+            Some(interests) => {
                 self.any_target.remove(&id);
-                for target in &targets {
-                    self.by_target.insert(target.clone(), id);
+                for interest in &interests {
+                    self.by_interest.insert(interest.clone(), id);
                 }
-                self.interests.insert(id, targets);
+                self.interests.insert(id, interests);
             }
         }
     }
 
     fn unindex(&mut self, id: ClassId) {
-        for target in self.interests.remove(&id).unwrap_or_default() {
-            self.by_target.remove(&target, &id);
+        for interest in self.interests.remove(&id).unwrap_or_default() {
+            self.by_interest.remove(&interest, &id);
         }
     }
 }

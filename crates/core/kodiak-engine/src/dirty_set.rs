@@ -21,6 +21,10 @@ pub(crate) struct DirtySet {
     pub(crate) proxies: BTreeSet<Arc<str>>,
     /// Proxies that may belong to another class now.
     pub(crate) reclassified: BTreeSet<Arc<str>>,
+    /// Like `proxies`, of policies that do not decide who may call whom: these can wait.
+    pub(crate) bulk_proxies: BTreeSet<Arc<str>>,
+    /// Like `reclassified`, of such policies.
+    pub(crate) bulk_reclassified: BTreeSet<Arc<str>>,
     /// Destinations whose callers may be others now.
     pub(crate) admissions: BTreeSet<Target>,
     /// Proxies that connected or disconnected, or whose insight changed.

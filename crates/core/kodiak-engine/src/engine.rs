@@ -65,6 +65,8 @@ pub(crate) struct UpdateContext<'a> {
     pub(crate) identities: &'a dyn Identities,
     pub(crate) now: Timestamp,
     pub(crate) revision: u64,
+    /// Number of classes and proxies of a mesh that may still be updated for changes that can wait.
+    pub(crate) bulk: usize,
 }
 
 impl UpdateContext<'_> {
@@ -160,10 +162,24 @@ impl Engine {
         identities: &dyn Identities,
         now: Timestamp,
     ) -> Outcome {
+        self.apply_some(changes, identities, now, usize::MAX)
+    }
+
+    /// Like [`apply`](Self::apply), but policies that do not decide who may call whom are applied to about so many classes and
+    /// proxies only, those of all meshes together: the others are [unfinished](Self::has_unfinished).
+    pub fn apply_some(
+        &mut self,
+        changes: impl IntoIterator<Item = EngineChange>,
+        identities: &dyn Identities,
+        now: Timestamp,
+        most: usize,
+    ) -> Outcome {
         let mut touched = BTreeSet::new();
         for change in changes {
             self.apply_change(change, &mut touched);
         }
+        touched.extend(self.meshes.iter().filter(|(_, mesh)| mesh.has_unfinished()).map(|(name, _)| name.clone()));
+        let bulk = most.div_ceil(touched.len().max(1));
         self.revision += 1;
         let before = self.cache.encoded();
         let mut outcome = Outcome::default();
@@ -178,6 +194,7 @@ impl Engine {
                 identities,
                 now,
                 revision: self.revision,
+                bulk,
             };
             for proxy in mesh.update(&mut shared) {
                 outcome.proxies.extend(mesh.updated(&proxy));
@@ -192,6 +209,11 @@ impl Engine {
         outcome.stats.woken =
             outcome.proxies.iter().filter(|updated| updated.is_published(self.revision)).count() as u64;
         outcome
+    }
+
+    /// Whether changes that were applied wait for another call.
+    pub fn has_unfinished(&self) -> bool {
+        self.meshes.values().any(Mesh::has_unfinished)
     }
 
     /// The configuration of a connected proxy.
@@ -213,6 +235,12 @@ impl Engine {
     /// Number of resources encoded so far.
     pub fn encoded(&self) -> u64 {
         self.cache.encoded()
+    }
+
+    /// The only mesh of a test.
+    #[cfg(test)]
+    fn mesh_of_tests(&self) -> &Mesh {
+        self.meshes.values().next().expect("the test has a mesh")
     }
 
     fn apply_change(&mut self, change: EngineChange, touched: &mut BTreeSet<Arc<str>>) {

@@ -36,6 +36,7 @@ mod history;
 mod hostnames;
 mod identity;
 mod in_effect;
+mod interest;
 mod leaf;
 mod mesh;
 mod metrics;

@@ -4,6 +4,7 @@ mod hostnames;
 mod otlp_backends;
 mod patches;
 mod permissions;
+mod unfinished;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,7 +13,7 @@ use std::{
 
 use kodiak_identity::{ServerAccess, TlsPolicies};
 use kodiak_model::{ProxyKey, TargetKind, TargetRef, kinds::mesh::Mesh as MeshSpec};
-use kodiak_policies::{mesh_proxy_patch, otlp_backends::OtlpBackends};
+use kodiak_policies::{mesh_proxy_patch, mesh_traffic_permission, otlp_backends::OtlpBackends};
 use kodiak_reachability::Mode;
 use kodiak_rollout::Rollout;
 use kodiak_rules::{Policy, PolicyIndex, Proxy, Resources, Shadow, policy_index::PolicyKey};
@@ -20,7 +21,7 @@ use kodiak_services::vips::Vips;
 use kodiak_world::Destination;
 use kodiak_xds::node::NodeMetadata;
 
-use self::patches::PatchLists;
+use self::{patches::PatchLists, unfinished::Unfinished};
 use crate::{
     class::Class,
     class_key::{Certificate, ClassKey, Reach},
@@ -75,17 +76,7 @@ pub(crate) struct Mesh {
     /// Of Dataplanes whose proxies had faults when they disconnected.
     last_good: BTreeMap<Arc<str>, LastGood>,
     dirty: DirtySet,
-}
-
-/// Changes that an update of classes starts from.
-#[derive(Clone, Copy)]
-struct ClassChanges<'a> {
-    /// Every class is rebuilt.
-    view_changed: bool,
-    targets: &'a BTreeSet<Target>,
-    policies: &'a BTreeMap<PolicyKey, Targets>,
-    /// Classes with a member that one of `policies` selects or selected.
-    selected: &'a BTreeSet<ClassId>,
+    unfinished: Unfinished,
 }
 
 impl Mesh {
@@ -114,6 +105,7 @@ impl Mesh {
             proxies: BTreeMap::new(),
             last_good: BTreeMap::new(),
             dirty: DirtySet { settings: true, ..DirtySet::default() },
+            unfinished: Unfinished::default(),
         }
     }
 
@@ -144,6 +136,7 @@ impl Mesh {
             proxies,
             last_good: _,
             dirty: _,
+            unfinished: _,
         } = self;
         let has_documents = !otlp_backends.is_empty()
             || spec.is_some()
@@ -255,12 +248,15 @@ impl Mesh {
             self.patches.clear();
         }
         let selected = self.policy_index.set_policy(key, policy.cloned());
-        self.permission_changed(key.0, &selected);
+        self.permission_changed(key.0, old.iter().chain(policy), &selected);
         let selected = selected.into_iter().filter(|name| self.proxies.contains_key(name));
+        let DirtySet { proxies, reclassified, bulk_proxies, bulk_reclassified, .. } = &mut self.dirty;
+        let (proxies, reclassified) =
+            if decides_on_access(key.0) { (proxies, reclassified) } else { (bulk_proxies, bulk_reclassified) };
         if inbound {
-            self.dirty.proxies.extend(selected);
+            proxies.extend(selected);
         } else if outbound {
-            self.dirty.reclassified.extend(selected);
+            reclassified.extend(selected);
         }
         if outbound {
             let targets = self.dirty.policies.entry(key.clone()).or_default();
@@ -280,6 +276,7 @@ impl Mesh {
     }
 
     pub(crate) fn disconnect(&mut self, name: &Arc<str>) {
+        self.unfinished.disconnected(name);
         if let Some(mut proxy) = self.proxies.remove(name) {
             self.leave_class(name, &mut proxy);
             if let Some(last_good) = proxy.last_good().filter(|_| self.dataplanes.contains_key(name)) {
@@ -309,7 +306,7 @@ impl Mesh {
             self.update_routes(&mut dirty.policies);
         }
         self.update_permitted(&mut dirty, view_changed, context);
-        let mut own = dirty.proxies;
+        let mut own = std::mem::take(&mut dirty.proxies);
         if dirty.tick {
             own.extend(
                 self.proxies.iter().filter(|(_, proxy)| proxy.is_due(context.now)).map(|(name, _)| name.clone()),
@@ -319,11 +316,13 @@ impl Mesh {
         if view_changed {
             stale.extend(self.proxies.keys().cloned());
         }
-        let selected = dirty.reclassified.iter().chain(&own).filter_map(|name| self.proxies.get(name)?.class);
-        let selected: BTreeSet<ClassId> = selected.collect();
-        let changes =
-            ClassChanges { view_changed, targets: &dirty.targets, policies: &dirty.policies, selected: &selected };
-        stale.extend(self.update_classes(changes, context));
+        if view_changed {
+            // Everything is updated now.
+            self.unfinished = Unfinished::default();
+        } else {
+            self.put_off(&dirty, &own);
+        }
+        stale.extend(self.update_classes(view_changed, &dirty.targets, context));
         stale.extend(self.update_hostnames(&dirty.targets, view_changed, context));
         stale.extend(dirty.reclassified.iter().cloned());
         let staleness = |name: &Arc<str>| {
@@ -340,11 +339,32 @@ impl Mesh {
             if context.settings.cancellation.check().is_err() {
                 break;
             }
-            if self.update_proxy(&name, staleness(&name), &dirty.policies, context) {
+            let staleness = staleness(&name);
+            self.unfinished.updated(&name, staleness);
+            if self.update_proxy(&name, staleness, &dirty.policies, context) {
                 updated.insert(name);
             }
         }
+        updated.extend(self.work_off(context));
         updated
+    }
+
+    /// Leaves the policies that changed to the classes and proxies that have them.
+    fn put_off(&mut self, dirty: &DirtySet, own: &BTreeSet<Arc<str>>) {
+        let DirtySet { bulk_proxies, bulk_reclassified, reclassified, policies, .. } = dirty;
+        let selected = bulk_proxies.iter().chain(bulk_reclassified).chain(reclassified).chain(own);
+        let selected: BTreeSet<ClassId> = selected.filter_map(|name| self.proxies.get(name)?.class).collect();
+        for (id, key) in selected.into_iter().filter_map(|id| Some((id, self.classes.get(id)?.0))) {
+            for (policy, targets) in policies.iter().filter(|(policy, _)| contains(&key.policies, policy)) {
+                self.unfinished.add_policy(id, policy, targets);
+            }
+        }
+        for name in bulk_reclassified {
+            self.unfinished.add_proxy(name, Stale::Membership);
+        }
+        for name in bulk_proxies {
+            self.unfinished.add_proxy(name, Stale::OwnResources);
+        }
     }
 
     /// Collects MeshHTTPRoutes, and marks the policies that target one as changed.
@@ -361,20 +381,25 @@ impl Mesh {
         changed.extend(dependants.map(|(key, _)| (key.clone(), Targets::All)));
     }
 
+    /// Classes that the targets affect, each with those that do.
+    pub(crate) fn affected_classes(&self, targets: &BTreeSet<Target>) -> BTreeMap<ClassId, BTreeSet<Target>> {
+        let set_of = |target: &Target| self.permitted.as_ref()?.graph().set_of(target);
+        self.classes.affected_by(targets, |target| self.objects.interests_in(target), set_of)
+    }
+
     /// Returns the members of the classes whose resources changed.
-    fn update_classes(&mut self, changes: ClassChanges<'_>, context: &mut UpdateContext<'_>) -> BTreeSet<Arc<str>> {
-        let ClassChanges { view_changed, targets, policies, selected } = changes;
+    fn update_classes(
+        &mut self,
+        view_changed: bool,
+        targets: &BTreeSet<Target>,
+        context: &mut UpdateContext<'_>,
+    ) -> BTreeSet<Arc<str>> {
         let mut stale = BTreeSet::new();
-        let mut visited: BTreeMap<ClassId, BTreeSet<Target>> = if view_changed {
+        let visited: BTreeMap<ClassId, BTreeSet<Target>> = if view_changed {
             self.classes.ids().map(|id| (id, BTreeSet::new())).collect()
         } else {
-            self.classes.affected_by(targets, |target| self.permitted.as_ref()?.graph().set_of(target))
+            self.affected_classes(targets)
         };
-        if !policies.is_empty() {
-            for id in selected {
-                visited.entry(*id).or_default();
-            }
-        }
         let from = Sources {
             view: &self.view,
             services: &self.services,
@@ -388,19 +413,15 @@ impl Mesh {
             if context.settings.cancellation.check().is_err() {
                 break;
             }
+            self.unfinished.touched(id, &targets);
             self.classes.change(id, |key, class| {
-                let applies = |policy: &PolicyKey| selected.contains(&id) && contains(&key.policies, policy);
-                let applicable: Vec<_> = policies.iter().filter(|(policy, _)| applies(policy)).collect();
-                let mut touched = if view_changed { Targets::All } else { Targets::Some(targets) };
-                for (_, targets) in &applicable {
-                    touched.extend((*targets).clone());
-                }
+                let touched = if view_changed { Targets::All } else { Targets::Some(targets) };
                 // The meaning of plain names depends on the mode of the mesh.
-                if view_changed || !applicable.is_empty() {
+                if view_changed {
                     class.rules =
                         Arc::new(rules_of(&key.policies, &self.resources, self.view.resolution(), &self.policies));
                 }
-                if !touched.is_empty() && class.update(key, from, touched.touched(), context.cache) {
+                if class.update(key, from, touched.touched(), context.cache) {
                     stale.extend(class.members.iter().cloned());
                 }
             });
@@ -528,6 +549,7 @@ impl Mesh {
         class.rules = Arc::new(rules_of(&key.policies, &self.resources, self.view.resolution(), &self.policies));
         let touched = similar.map_or(Targets::All, |(old, _)| {
             let mut touched = self.changed_targets(&old.policies, &key.policies, changed);
+            touched.extend(before.map(|before| self.unfinished_targets(before)).unwrap_or_default());
             touched.extend(self.differently_permitted(old.permitted.as_deref(), key.permitted.as_deref()));
             touched
         });
@@ -578,6 +600,11 @@ fn is_matched_otherwise(old: &Proxy, new: &Proxy) -> bool {
         proxy.dataplane.inbounds().iter().map(|inbound| (inbound.port, inbound.tags.clone())).collect()
     };
     old.labels != new.labels || tags(old) != tags(new)
+}
+
+/// Whether policies of a kind decide who may call whom.
+fn decides_on_access(kind: &str) -> bool {
+    kind == mesh_traffic_permission::KIND.name || TlsPolicies::kinds().any(|other| other.name == kind)
 }
 
 fn contains(lists: &Lists, (kind, name): &PolicyKey) -> bool {

@@ -20,8 +20,12 @@ use kodiak_model::{
     },
 };
 use kodiak_policies::target::EndpointLabels;
+use kodiak_reachability::admission::{inbounds_behind, stand_in};
 use kodiak_rollout::Rollout;
-use kodiak_rules::{Proxy, Resource};
+use kodiak_rules::{
+    Policy, Proxy, Resource,
+    partial::{PartialProxies, PartialProxy},
+};
 use kodiak_services::membership::Membership;
 use kodiak_world::destination::{self, Behind, Destination, Service};
 use kodiak_xds::{input::Endpoint, names};
@@ -40,6 +44,8 @@ pub(crate) struct Objects {
     by_label: Multimap<(BackendKind, String, String), Arc<Kri>>,
     /// Members of the MeshServices of this zone, by stored name.
     membership: Membership,
+    /// MeshServices of this zone that no inbound serves, with what is known about their Dataplanes.
+    unseen: PartialProxies<Arc<Kri>>,
     /// MeshMultiZoneServices by one of the labels that they select.
     multi_zone_by_label: Multimap<(String, String), Arc<Kri>>,
     /// Step of the mesh: SPIFFE IDs of servers, and whether they have certificates.
@@ -79,7 +85,16 @@ impl Objects {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        let Self { stored, by_kri: _, known: _, by_label: _, membership: _, multi_zone_by_label: _, rollout: _ } = self;
+        let Self {
+            stored,
+            by_kri: _,
+            known: _,
+            by_label: _,
+            membership: _,
+            unseen: _,
+            multi_zone_by_label: _,
+            rollout: _,
+        } = self;
         stored.is_empty()
     }
 
@@ -180,12 +195,11 @@ impl Objects {
         services.flat_map(|service| self.with_multi_zone_services(service)).collect()
     }
 
-    /// KRIs of the MeshServices of this zone without Dataplanes, and of the MeshMultiZoneServices that may select those.
-    pub(crate) fn unseen(&self) -> BTreeSet<Arc<Kri>> {
-        let services = self.known.values().map(|object| &object.destination);
-        let services = services.filter(|service| service.kind() == BackendKind::MeshService && service.is_local());
-        let unseen = services.filter(|service| self.members(service).next().is_none());
-        unseen.flat_map(|service| self.with_multi_zone_services(service)).collect()
+    /// KRIs of the MeshServices of this zone that no inbound serves and whose Dataplanes the policy may select, and of the
+    /// MeshMultiZoneServices that may select those.
+    pub(crate) fn unseen_by<'a>(&'a self, policy: &'a Policy) -> impl Iterator<Item = Arc<Kri>> + 'a {
+        let services = self.unseen.selected_by(policy).filter_map(|kri| self.known.get(kri));
+        services.flat_map(|service| self.with_multi_zone_services(&service.destination))
     }
 
     fn with_multi_zone_services<'a>(&'a self, service: &'a Destination) -> impl Iterator<Item = Arc<Kri>> + 'a {
@@ -220,11 +234,19 @@ impl Objects {
         if let Some(old) = &old {
             self.unindex(kri, &old.destination);
         }
+        self.unseen.set(kri, new.as_ref().and_then(|new| self.unseen_proxy(&new.destination)));
         if let Some(new) = new {
             self.index(kri, &new.destination);
             self.known.insert(kri.clone(), new);
         }
         !same
+    }
+
+    /// What is known about the Dataplanes of a MeshService of this zone, unless one of them has an inbound for it.
+    fn unseen_proxy(&self, destination: &Destination) -> Option<PartialProxy> {
+        let service = service_of(destination).filter(|_| destination.is_local())?;
+        let is_seen = self.members(destination).any(|proxy| inbounds_behind(service, proxy).next().is_some());
+        (!is_seen).then(|| PartialProxy::of(&stand_in(destination, &service.selector)))
     }
 
     fn resolve(&self, destination: Arc<Destination>) -> Object {

@@ -150,7 +150,7 @@ pub(crate) struct Trimmed<'a> {
 }
 
 /// How much of a proxy is out of date. Each case includes those before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stale {
     /// The resources that it shares with its class.
     ClassResources,

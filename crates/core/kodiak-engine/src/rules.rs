@@ -24,7 +24,11 @@ use kodiak_xds::{
     names,
 };
 
-use crate::{proxy_facts, target::ClusterTarget};
+use crate::{
+    interest::Interest,
+    proxy_facts,
+    target::{ClusterTarget, Target},
+};
 
 /// Names of the outbound policies that select a proxy, by kind, in ascending precedence.
 pub(crate) type Lists = Arc<[(&'static str, Arc<[Arc<str>]>)]>;
@@ -44,6 +48,8 @@ struct KindRules {
     everywhere: Option<Conf>,
     /// Conf for addresses outside the mesh, of policies that apply to them.
     outside: Option<Conf>,
+    /// Destinations that routes select, if these are routes. `None`: it may be any.
+    routed: Option<BTreeSet<Interest>>,
 }
 
 /// Finds the merged configuration of a `kuma.io/service`.
@@ -146,6 +152,12 @@ impl Rules {
         self.0.iter().any(|kind_rules| kind_rules.shape != ConfShape::Default)
     }
 
+    /// Destinations that a route selects. `None`: it may be any.
+    pub(crate) fn routed(&self) -> Option<impl Iterator<Item = &Interest>> {
+        let all: Option<Vec<_>> = self.0.iter().map(|kind_rules| kind_rules.routed.as_ref()).collect();
+        all.map(|all| all.into_iter().flatten())
+    }
+
     /// Configuration of connections to addresses outside the mesh.
     pub(crate) fn for_passthrough(&self) -> MergedConf {
         let confs = |kind_rules: &KindRules| {
@@ -233,9 +245,14 @@ impl KindRules {
         let shape = policy.kind().policy.map_or(ConfShape::Default, |facts| facts.conf);
         // Policies that rules by tags cannot express are reported in their status.
         let rules = subset::to(&policies, resources).unwrap_or_default();
+        let by_service = by_service(&rules);
+        let routed = match shape {
+            ConfShape::Default => Some(BTreeSet::new()),
+            ConfShape::Routes | ConfShape::FirstRule => routed(by_service.as_ref(), &policies),
+        };
         let services =
-            by_service(&rules).unwrap_or_else(|| ServiceLookup::Evaluated { policies, resources: resources.clone() });
-        Self { policy, shape, services, by_resource, everywhere, outside }
+            by_service.unwrap_or_else(|| ServiceLookup::Evaluated { policies, resources: resources.clone() });
+        Self { policy, shape, services, by_resource, everywhere, outside, routed }
     }
 
     fn conf(&self, service: &str) -> Option<Conf> {
@@ -286,6 +303,17 @@ fn by_service(rules: &[Rule]) -> Option<ServiceLookup> {
         }
     }
     Some(ServiceLookup::ByService { confs, others })
+}
+
+/// Destinations that routes select. `None`: it may be any.
+fn routed(services: Option<&ServiceLookup>, policies: &[Arc<Policy>]) -> Option<BTreeSet<Interest>> {
+    let Some(ServiceLookup::ByService { confs, others: None }) = services else { return None };
+    let mut all: BTreeSet<Interest> =
+        confs.keys().map(|name| Interest::Target(Target::Service(name.as_str().into()))).collect();
+    for policy in policies {
+        all.extend(Interest::of_policy(policy).filter(|_| policy.body.default.is_none())?);
+    }
+    Some(all)
 }
 
 fn evaluate(policies: &[Arc<Policy>], resources: &Resources, tags: &[(&str, &str)]) -> Option<Conf> {

@@ -72,6 +72,10 @@ impl ObservedProxy {
         }
     }
 
+    pub(crate) fn is_rejecting(&self) -> bool {
+        !self.rejecting.is_empty()
+    }
+
     /// Why it holds up every step that follows one which it has not acknowledged. `taken`: time of that step if no proxy of
     /// the mesh is connected. Then nobody can acknowledge, so each step lasts for a grace period.
     pub(crate) fn holds_up(&self, moment: &Moment, taken: Option<Timestamp>) -> Option<WaitReason> {

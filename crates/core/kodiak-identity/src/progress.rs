@@ -2,9 +2,11 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    hash::{DefaultHasher, Hash as _, Hasher as _},
     sync::Arc,
 };
 
+use jiff::Timestamp;
 use kodiak_model::kinds::{dataplane_insight::DataplaneInsight, mesh::Mesh};
 use kodiak_rollout::{DesiredIdentities, Phase, Rollout, RolloutRecord, WaitReason, Waiting, WayBack};
 use kodiak_rules::Proxy;
@@ -29,6 +31,19 @@ pub struct Progress {
     /// By name; those that never connected are not here.
     proxies: BTreeMap<Arc<str>, ObservedProxy>,
     dataplanes: BTreeMap<Arc<str>, Arc<Proxy>>,
+    /// Why the last step could not be taken.
+    held: Option<Held>,
+}
+
+/// One of the proxies that hold up a step. While it does, the others need not be asked.
+struct Held {
+    by: Arc<str>,
+    target: Rollout,
+    phase: Phase,
+    /// The step that it holds up. `None` if it has not acknowledged the current one, whatever comes next.
+    next: Option<Rollout>,
+    /// Whether a proxy rejects the current step, which cannot be left.
+    stays: bool,
 }
 
 /// Next action of a rollout.
@@ -47,7 +62,7 @@ pub enum Step {
 impl Progress {
     /// Whether nothing of the mesh is known. Records may come before the mesh that they belong to.
     pub fn is_empty(&self) -> bool {
-        let Self { mesh, desired, current, unreadable, proxies, dataplanes } = self;
+        let Self { mesh, desired, current, unreadable, proxies, dataplanes, held: _ } = self;
         let has_records = current.is_some() || *desired != DesiredIdentities::default() || !unreadable.is_empty();
         mesh.is_none() && !has_records && proxies.is_empty() && dataplanes.is_empty()
     }
@@ -71,6 +86,7 @@ impl Progress {
     /// Applies the record of the step ([`ROLLOUT`]) or of the identities ([`IDENTITIES`]). `None`: it was deleted. Returns
     /// whether it can be read; otherwise the one before stays.
     pub fn set_record(&mut self, name: &'static str, resource: Option<&Resource>) -> bool {
+        self.held = None;
         let readable = if name == ROLLOUT {
             document::read(resource).map(|record| self.current = record).is_ok()
         } else {
@@ -95,90 +111,163 @@ impl Progress {
 
     /// Applies a Dataplane. `None`: it was deleted.
     pub fn dataplane(&mut self, name: &Arc<str>, resource: Option<&Resource>) {
-        match resource.and_then(Resource::proxy) {
-            Some(proxy) => drop(self.dataplanes.insert(name.clone(), proxy.clone())),
+        self.set_dataplane(name, resource.and_then(Resource::proxy).cloned());
+    }
+
+    fn set_dataplane(&mut self, name: &Arc<str>, proxy: Option<Arc<Proxy>>) {
+        // Another step may be the next one now, and another way back.
+        self.held.take_if(|held| held.next.is_some() || held.stays);
+        match proxy {
+            Some(proxy) => drop(self.dataplanes.insert(name.clone(), proxy)),
             None => drop(self.dataplanes.remove(name)),
         }
     }
 
     /// Applies a DataplaneInsight. `None`: it was deleted.
     pub fn insight(&mut self, name: &Arc<str>, resource: Option<&Resource>) {
-        match resource.and_then(Resource::spec::<DataplaneInsight>) {
-            Some(insight) => drop(self.proxies.insert(name.clone(), ObservedProxy::of(&insight))),
-            None => drop(self.proxies.remove(name)),
-        }
+        self.observe(name, resource.and_then(Resource::spec::<DataplaneInsight>).as_deref());
+    }
+
+    fn observe(&mut self, name: &Arc<str>, insight: Option<&DataplaneInsight>) {
+        let Some(proxy) = insight.map(ObservedProxy::of) else {
+            self.proxies.remove(name);
+            return;
+        };
+        self.held.take_if(|held| proxy.is_rejecting() && !held.stays);
+        self.proxies.insert(name.clone(), proxy);
     }
 
     pub(crate) fn target(&self) -> Option<Rollout> {
         self.mesh.as_ref().map(|mesh| Rollout::target(mesh, &self.desired))
     }
 
-    pub fn step(&self, moment: &Moment) -> Step {
-        if !self.unreadable.is_empty() {
-            return Step::Unreadable(self.unreadable.iter().copied().collect());
+    /// Like [`step`](Self::step), for a caller that asks after each change. While one proxy holds up the step, the answer
+    /// names that one alone.
+    pub fn step_after_change(&mut self, moment: &Moment) -> Step {
+        if let Some((phase, proxy)) = self.still_held(moment) {
+            return Step::Wait { phase, proxies: vec![proxy] };
         }
-        let Some(target) = self.target() else { return Step::Done };
+        let (step, held) = self.decide(moment);
+        self.held = held;
+        step
+    }
+
+    /// The next step, with all proxies that hold it up.
+    pub fn step(&self, moment: &Moment) -> Step {
+        self.decide(moment).0
+    }
+
+    /// The proxy that held up the last step, if it does so still.
+    fn still_held(&self, moment: &Moment) -> Option<(Phase, Waiting)> {
+        let current = self.current.as_ref().filter(|_| self.unreadable.is_empty())?;
+        let Held { by, target, phase, next, .. } = self.held.as_ref()?;
+        if self.target().as_ref() != Some(target) {
+            return None;
+        }
+        let reason = match next {
+            None => {
+                let proxy = self.proxies.get(by).filter(|proxy| proxy.acknowledged != current.step.token())?;
+                proxy.holds_up(moment, if proxy.online { None } else { self.nobody_online_since(current) })?
+            }
+            Some(next) => self.reason_before(by, (current, next, target, *phase), moment)?,
+        };
+        Some((*phase, Waiting { proxy: by.clone(), reason }))
+    }
+
+    fn decide(&self, moment: &Moment) -> (Step, Option<Held>) {
+        if !self.unreadable.is_empty() {
+            return (Step::Unreadable(self.unreadable.iter().copied().collect()), None);
+        }
+        let Some(target) = self.target() else { return (Step::Done, None) };
         // A new mesh starts at its target: no proxy depends on another step.
         let Some(current) = &self.current else {
             let next = Box::new(RolloutRecord::first(target, moment.now));
-            return Step::Take { phase: Phase::Trust, next };
+            return (Step::Take { phase: Phase::Trust, next }, None);
         };
         if current.step.is_same_step(&target) {
-            return Step::Done;
+            return (Step::Done, None);
         }
         let mut waiting = self.unacknowledged(current, moment);
-        if waiting.values().any(|reason| matches!(reason, WaitReason::Rejected(_)))
-            && let Some(WayBack { phase, next }) = current.way_back(&target, |from| self.loses(from, &target))
-            && self.not_covered(&current.step, &next, &target).next().is_none()
+        let is_rejected = waiting.values().any(|reason| matches!(reason, WaitReason::Rejected(_)));
+        let way_back = || current.way_back(&target, |from| self.loses(from, &target));
+        let way_back = if is_rejected { way_back() } else { None };
+        if let Some(WayBack { phase, next }) = &way_back
+            && self.not_covered(&current.step, next, &target).next().is_none()
         {
-            return Step::Take { phase, next: Box::new(current.advanced(next, false, moment.now)) };
+            let next = Box::new(current.advanced(next.clone(), false, moment.now));
+            return (Step::Take { phase: *phase, next }, None);
         }
-        // Every Dataplane is asked only when the step can be taken: this is called for every acknowledgement.
-        let loses = waiting.is_empty() && self.loses(&current.step, &target);
-        let Some((phase, next)) = current.step.next(&target, loses) else { return Step::Done };
+        // Every Dataplane is asked only when the step can be taken.
+        let unacknowledged = witness(&waiting);
+        let loses = unacknowledged.is_none() && self.loses(&current.step, &target);
+        let Some((phase, next)) = current.step.next(&target, loses) else { return (Step::Done, None) };
         if phase == Phase::Remove {
-            let holders = self.holders_of_old_trust(current, &next, moment);
+            let holders = self.proxies.iter().filter_map(|(name, proxy)| {
+                let reason = self.old_trust_of(name, proxy, current, &next, moment)?;
+                Some((name, reason))
+            });
             for (name, reason) in holders {
                 waiting.entry(name).or_insert(reason);
             }
         }
         waiting.extend(self.not_covered(&current.step, &next, &target));
-        if waiting.is_empty() {
-            return Step::Take { phase, next: Box::new(current.advanced(next, true, moment.now)) };
-        }
+        let Some(by) = unacknowledged.clone().or_else(|| witness(&waiting)) else {
+            let next = Box::new(current.advanced(next, true, moment.now));
+            return (Step::Take { phase, next }, None);
+        };
         let proxies = waiting.into_iter().map(|(proxy, reason)| Waiting { proxy: proxy.clone(), reason });
-        Step::Wait { phase, proxies: proxies.collect() }
+        let proxies = proxies.collect();
+        let held = Held { by, target, phase, next: unacknowledged.is_none().then_some(next), stays: is_rejected };
+        // The way back waits for proxies that come online.
+        (Step::Wait { phase, proxies }, way_back.is_none().then_some(held))
     }
 
     /// Proxies that have not acknowledged the current step, and may be running.
     fn unacknowledged(&self, current: &RolloutRecord, moment: &Moment) -> BTreeMap<&Arc<str>, WaitReason> {
-        let token = current.step.token();
-        let is_anybody_online = self.proxies.values().any(|proxy| proxy.online);
-        let since = current.taken.filter(|_| !is_anybody_online);
+        let (token, since) = (current.step.token(), self.nobody_online_since(current));
         let others = self.proxies.iter().filter(|(_, proxy)| proxy.acknowledged != token);
         others.filter_map(|(name, proxy)| Some((name, proxy.holds_up(moment, since)?))).collect()
     }
 
-    /// Proxies whose certificate `next` would make useless: those that could not get another, and those that are not connected
-    /// and may come back at a step that `next` is not compatible with.
-    fn holders_of_old_trust<'a>(
-        &'a self,
-        current: &'a RolloutRecord,
-        next: &'a Rollout,
-        moment: &'a Moment,
-    ) -> impl Iterator<Item = (&'a Arc<str>, WaitReason)> {
-        let is_safe = |proxy: &ObservedProxy| {
+    /// Time of the current step, if no proxy is connected that could acknowledge it.
+    fn nobody_online_since(&self, current: &RolloutRecord) -> Option<Timestamp> {
+        current.taken.filter(|_| !self.proxies.values().any(|proxy| proxy.online))
+    }
+
+    /// Why a proxy holds up a step after one that all have acknowledged.
+    fn reason_before(
+        &self,
+        name: &Arc<str>,
+        (current, next, target, phase): (&RolloutRecord, &Rollout, &Rollout, Phase),
+        moment: &Moment,
+    ) -> Option<WaitReason> {
+        let uncovered = self.dataplanes.get(name).and_then(|dataplane| {
+            let needs = Needs::of(&current.step, next, target);
+            self.coverage_of(name, dataplane, needs, next)
+        });
+        let holds = || self.old_trust_of(name, self.proxies.get(name)?, current, next, moment);
+        uncovered.or_else(|| holds().filter(|_| phase == Phase::Remove))
+    }
+
+    /// Why the certificate of a proxy would be useless at `next`: it could not get another, or it is not connected and may come
+    /// back at a step that `next` is not compatible with.
+    fn old_trust_of(
+        &self,
+        name: &Arc<str>,
+        proxy: &ObservedProxy,
+        current: &RolloutRecord,
+        next: &Rollout,
+        moment: &Moment,
+    ) -> Option<WaitReason> {
+        let is_safe = || {
             let possible = current.possible_steps(&proxy.acknowledged);
             possible.is_some_and(|mut possible| possible.all(|step| step.is_compatible(next)))
         };
-        self.proxies.iter().filter_map(move |(name, proxy)| {
-            let issuers = &current.step.issuers;
-            // Without a certificate at this step, it presents none.
-            let presents = || self.dataplanes.get(name).is_some_and(|dataplane| has_certificate(issuers, dataplane));
-            let absent = || proxy.old_trust(moment).filter(|_| !is_safe(proxy));
-            let reason = proxy.old_certificate(issuers).filter(|_| presents()).or_else(absent)?;
-            Some((name, reason))
-        })
+        let issuers = &current.step.issuers;
+        // Without a certificate at this step, it presents none.
+        let presents = || self.dataplanes.get(name).is_some_and(|dataplane| has_certificate(issuers, dataplane));
+        let absent = || proxy.old_trust(moment).filter(|_| !is_safe());
+        proxy.old_certificate(issuers).filter(|_| presents()).or_else(absent)
     }
 
     /// Proxies that need a certificate, or their sidecar, before `next`.
@@ -188,15 +277,18 @@ impl Progress {
         next: &'a Rollout,
         target: &'a Rollout,
     ) -> impl Iterator<Item = (&'a Arc<str>, WaitReason)> {
-        let is_offline = |name: &Arc<str>| self.proxies.get(name).is_none_or(|proxy| !proxy.online);
-        let (everybody, identities) = (current.needs_everybody(next, target), current.needs_identities(next));
-        self.dataplanes.iter().filter(move |_| everybody || identities).filter_map(move |(name, proxy)| {
-            if identities && !has_certificate(&next.issuers, proxy) {
-                return Some((name, WaitReason::NoIdentity));
-            }
-            let is_missing = everybody && !proxy.dataplane.inbounds().is_empty() && is_offline(name);
-            is_missing.then_some((name, WaitReason::NotConnected))
-        })
+        let needs = Needs::of(current, next, target);
+        let all = self.dataplanes.iter().filter(move |_| needs.everybody || needs.identities);
+        all.filter_map(move |(name, proxy)| Some((name, self.coverage_of(name, proxy, needs, next)?)))
+    }
+
+    fn coverage_of(&self, name: &Arc<str>, proxy: &Proxy, needs: Needs, next: &Rollout) -> Option<WaitReason> {
+        if needs.identities && !has_certificate(&next.issuers, proxy) {
+            return Some(WaitReason::NoIdentity);
+        }
+        let is_offline = || self.proxies.get(name).is_none_or(|proxy| !proxy.online);
+        let is_missing = needs.everybody && !proxy.dataplane.inbounds().is_empty() && is_offline();
+        is_missing.then_some(WaitReason::NotConnected)
     }
 
     /// Whether a proxy has a certificate now, and none at the target.
@@ -204,6 +296,30 @@ impl Progress {
         let lost =
             |proxy: &Arc<Proxy>| has_certificate(&current.issuers, proxy) && !has_certificate(&target.issuers, proxy);
         current.issuers != target.issuers && self.dataplanes.values().any(lost)
+    }
+}
+
+/// The proxy to ask first next time. Proxies often acknowledge in the order of their names, and each of the first ones would
+/// be asked for once, so the order is another one. A rejection may end the wait.
+fn witness(waiting: &BTreeMap<&Arc<str>, WaitReason>) -> Option<Arc<str>> {
+    let rank = |(name, reason): &(&&Arc<str>, &WaitReason)| {
+        let mut hasher = DefaultHasher::new();
+        name.hash(&mut hasher);
+        (!matches!(reason, WaitReason::Rejected(_)), hasher.finish())
+    };
+    waiting.iter().max_by_key(rank).map(|(name, _)| Arc::clone(name))
+}
+
+/// Needs of a step that every Dataplane must meet.
+#[derive(Clone, Copy)]
+struct Needs {
+    everybody: bool,
+    identities: bool,
+}
+
+impl Needs {
+    fn of(current: &Rollout, next: &Rollout, target: &Rollout) -> Self {
+        Self { everybody: current.needs_everybody(next, target), identities: current.needs_identities(next) }
     }
 }
 

@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use kodiak_identity::{TlsPolicies, is_permissive};
 use kodiak_model::{
-    InboundTls, ProxyType, TargetKind, TargetRef,
+    InboundTls,
     kinds::{
         dataplane::{Dataplane, Inbound, Networking},
         mesh_service::Selector,
@@ -24,10 +24,13 @@ use kodiak_policies::{
     mesh_traffic_permission::{KIND, Permissions},
 };
 use kodiak_rollout::Rollout;
-use kodiak_rules::{Policy, PolicyIndex, Proxy, Shadow};
+use kodiak_rules::{
+    Policy, PolicyIndex, Proxy, Shadow,
+    partial::{PartialProxy, Possible},
+};
 use kodiak_world::{Destination, destination::Service};
 
-use crate::{Admission, Purpose, enforcement::InboundEffect};
+use crate::{Admission, AnyOf, Purpose, enforcement::InboundEffect};
 
 /// Permissions of a mesh, and the modes of its inbounds.
 #[derive(Clone, Copy)]
@@ -58,7 +61,7 @@ impl Admission {
     pub fn at(self, sni: &str) -> Self {
         match self {
             Self::Open => Self::Open,
-            Self::By(permissions) => Self::any([Self::By(permissions.iter().map(|one| one.at(sni)).collect())]),
+            Self::By(permissions) => Self::any([Self::By(permissions.iter().map(|one| Arc::new(one.at(sni))).collect())]),
         }
     }
 }
@@ -94,7 +97,8 @@ impl Source<'_> {
                 known.push((policies.to_vec(), permissions(policies)));
             }
         }
-        Admission::any([Admission::By(known.into_iter().map(|(_, permissions)| permissions).collect())])
+        let all = known.into_iter().map(|(_, permissions)| Arc::new(permissions.into()));
+        Admission::any([Admission::By(all.collect())])
     }
 
     /// A MeshService, with the Dataplanes of this zone that it selects. What another zone permits is unknown, so its services
@@ -121,14 +125,7 @@ impl Source<'_> {
         if !destination.is_local() {
             return Serving::Unseen(Admission::Open);
         }
-        let mut inbounds = Vec::new();
-        for proxy in members {
-            for (position, inbound) in proxy.dataplane.inbounds().iter().enumerate() {
-                if inbound.is_served() && service.ports.iter().any(|port| port.is_served_by(inbound)) {
-                    inbounds.push((&*proxy.name, position));
-                }
-            }
-        }
+        let inbounds: Vec<_> = members.into_iter().flat_map(|proxy| inbounds_behind(service, proxy)).collect();
         if inbounds.is_empty() {
             Serving::Unseen(self.unseen(destination, &service.selector))
         } else {
@@ -144,21 +141,25 @@ impl Source<'_> {
             return Admission::Open;
         }
         let proxy = stand_in(destination, selector);
+        let known = PartialProxy::of(&proxy);
+        let all_permissive = |policies: &[Arc<Policy>]| policies.iter().any(|policy| is_permissive(policy));
+        let may_be_open = TlsPolicies::kinds().any(|kind| {
+            let Possible { group, others } = self.index.possible(kind.name, &known, self.shadow);
+            *group.derived(all_permissive) || all_permissive(&others)
+        });
+        if loses_permissive && may_be_open {
+            return Admission::Open;
+        }
         let matched = self.index.matched_by(KIND.name, &proxy, self.shadow);
         let certain = matched.inbounds.get(&0).map_or(&[][..], Vec::as_slice);
-        let mut all = vec![permissions(certain)];
-        let is_shadow = |policy: &Policy| policy.meta().is_shadow() && self.shadow == Shadow::Ignored;
-        let decides = |kind: &str| kind == KIND.name || TlsPolicies::kinds().any(|other| other.name == kind);
-        let possible = self.index.policies().filter(|policy| decides(policy.kind.name) && !is_shadow(policy));
-        for policy in possible.filter(|policy| may_select(policy.body.target.as_ref(), &proxy)) {
-            if loses_permissive && is_permissive(policy) {
-                return Admission::Open;
-            }
-            let is_certain = certain.iter().any(|other| Arc::ptr_eq(other, policy));
-            if policy.kind.name == KIND.name && !is_certain {
-                all.push(permissions(std::slice::from_ref(policy)));
-            }
+        let alone = |policy: &Arc<Policy>| permissions(std::slice::from_ref(policy));
+        let Possible { group, others } = self.index.possible(KIND.name, &known, self.shadow);
+        let mut all = vec![Arc::new(permissions(certain).into())];
+        if !group.policies().is_empty() {
+            all.push(group.derived(|policies| AnyOf::of(policies.iter().map(alone))));
         }
+        let perhaps = others.iter().filter(|policy| !certain.iter().any(|other| Arc::ptr_eq(other, policy)));
+        all.extend(perhaps.map(|policy| Arc::new(alone(policy).into())));
         Admission::any([Admission::By(all)])
     }
 }
@@ -172,8 +173,15 @@ fn same(a: &[Arc<Policy>], b: &[Arc<Policy>]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
 }
 
-/// A proxy with the properties that all Dataplanes of a MeshService have.
-fn stand_in(destination: &Destination, selector: &Selector) -> Proxy {
+/// Inbounds of a Dataplane that serve a port of a MeshService, by the name of the Dataplane and their position.
+pub fn inbounds_behind<'b>(service: &Service, proxy: &'b Proxy) -> impl Iterator<Item = (&'b str, usize)> {
+    let inbounds = proxy.dataplane.inbounds().iter().enumerate();
+    let serves = |inbound: &Inbound| inbound.is_served() && service.ports.iter().any(|port| port.is_served_by(inbound));
+    inbounds.filter(move |(_, inbound)| serves(inbound)).map(|(position, _)| (&*proxy.name, position))
+}
+
+/// A proxy with the properties that all Dataplanes of a MeshService have, and without a name if that is unknown.
+pub fn stand_in(destination: &Destination, selector: &Selector) -> Proxy {
     let mut own: BTreeMap<String, String> = selector.dataplane_tags.clone().unwrap_or_default();
     let wanted = selector.dataplane_labels.as_ref().and_then(|labels| labels.match_labels.clone());
     let mut proxy_labels = wanted.unwrap_or_default();
@@ -194,30 +202,5 @@ fn stand_in(destination: &Destination, selector: &Selector) -> Proxy {
         labels: Arc::new(proxy_labels),
         dataplane: Arc::new(Dataplane { networking: Some(networking), ..Dataplane::default() }),
         admission: None,
-    }
-}
-
-/// Whether a policy may select a Dataplane of which no more is known than this.
-fn may_select(target: Option<&TargetRef>, known: &Proxy) -> bool {
-    let Some(target) = target else { return true };
-    let agrees = |wanted: Option<&BTreeMap<String, String>>, own: &BTreeMap<String, String>| {
-        let mut wanted = wanted.into_iter().flatten();
-        wanted.all(|(key, value)| value == "*" || own.get(key).is_none_or(|known| known == value))
-    };
-    let own = &known.dataplane.inbounds()[0].tags;
-    let is_service = target.name.as_ref().is_none_or(|name| own.get(tags::SERVICE).is_none_or(|known| known == name));
-    let takes_sidecars = target
-        .proxy_types
-        .as_ref()
-        .is_none_or(|types| types.is_empty() || types.iter().any(|each| each.is(ProxyType::Sidecar)));
-    match target.known_kind() {
-        Some(TargetKind::Mesh) => takes_sidecars,
-        Some(TargetKind::MeshSubset) => takes_sidecars && agrees(target.tags.as_ref(), own),
-        Some(TargetKind::MeshService | TargetKind::MeshServiceSubset) => {
-            is_service && agrees(target.tags.as_ref(), own)
-        }
-        // The name may be the one that is displayed.
-        Some(TargetKind::Dataplane) => agrees(target.labels.as_ref(), &known.labels),
-        _ => false,
     }
 }

@@ -8,7 +8,7 @@ use std::{
 use kodiak_policies::mesh_traffic_permission::{Action, Permissions};
 
 use crate::{
-    Answer, Certificate, IdentityId, IdentitySet, No, Yes,
+    Answer, AnyOf, Certificate, IdentityId, IdentitySet, No, Yes,
     identities::{Identities, Joined},
     permissions::{Evaluations, PermissionsId},
     sets::{Origin, SetId, Sets},
@@ -20,7 +20,7 @@ pub enum Admission {
     /// Everybody is admitted: permissions are not enforced there, or it is not known who is.
     Open,
     /// Permissions of all inbounds behind it. With none, nobody is admitted.
-    By(Vec<Arc<Permissions>>),
+    By(Vec<Arc<AnyOf>>),
 }
 
 /// Effect of a changed destination on clients.
@@ -45,11 +45,11 @@ pub struct Graph<C, D> {
     sets: Sets<D>,
 }
 
-/// An [`Admission`] whose permissions are evaluated.
-#[derive(Debug, Clone, PartialEq)]
+/// An [`Admission`] whose permissions are evaluated. Equal permissions may be of different policies, so it has its own.
+#[derive(Debug, Clone)]
 enum Inbounds {
     Open,
-    By(BTreeSet<PermissionsId>),
+    By(BTreeMap<PermissionsId, Arc<AnyOf>>),
 }
 
 impl<C: Ord + Clone, D: Ord + Clone> Graph<C, D> {
@@ -100,7 +100,7 @@ impl<C: Ord + Clone, D: Ord + Clone> Graph<C, D> {
         let before = self.destinations.remove(destination);
         let effect = self.move_destination(destination, before.as_ref().map(|(_, set)| *set), inbounds.as_ref());
         if let Some((Inbounds::By(all), _)) = before {
-            for id in all {
+            for id in all.into_keys() {
                 self.evaluations.release(id, &self.mesh);
             }
         }
@@ -170,9 +170,7 @@ impl<C: Ord + Clone, D: Ord + Clone> Graph<C, D> {
         let (inbounds, _) = self.destinations.get(destination)?;
         Some(match inbounds {
             Inbounds::Open => Admission::Open,
-            Inbounds::By(all) => {
-                Admission::By(all.iter().map(|id| self.evaluations.get(*id).permissions.clone()).collect())
-            }
+            Inbounds::By(all) => Admission::By(all.values().cloned().collect()),
         })
     }
 
@@ -199,8 +197,8 @@ impl<C: Ord + Clone, D: Ord + Clone> Graph<C, D> {
         let certificates = ids.iter().map(|id| self.identities.certificate(*id));
         let certificates: Vec<&Certificate> =
             if ids.is_empty() { anonymous.iter().collect() } else { certificates.collect() };
-        for (id, certificate) in all.iter().flat_map(|id| certificates.iter().map(move |one| (id, one))) {
-            let verdict = self.evaluations.get(*id).permissions.possible(&self.mesh, certificate);
+        for (permissions, certificate) in all.values().flat_map(|any| certificates.iter().map(move |one| (any, one))) {
+            let verdict = permissions.possible(&self.mesh, certificate);
             let policy = verdict.policy.map(str::to_owned);
             match (verdict.action, policy) {
                 (Action::Deny, Some(policy)) => denied = No::Denied { policy },
@@ -226,10 +224,10 @@ impl<C: Ord + Clone, D: Ord + Clone> Graph<C, D> {
 
     fn acquire(&mut self, admission: &Admission) -> Inbounds {
         let Admission::By(all) = admission else { return Inbounds::Open };
-        let mut ids = BTreeSet::new();
+        let mut ids = BTreeMap::new();
         for permissions in all {
             let id = self.evaluations.acquire(permissions, &self.mesh, &self.identities);
-            if !ids.insert(id) {
+            if ids.insert(id, permissions.clone()).is_some() {
                 self.evaluations.release(id, &self.mesh);
             }
         }
@@ -239,9 +237,9 @@ impl<C: Ord + Clone, D: Ord + Clone> Graph<C, D> {
     /// The set of callers that one of the inbounds may admit.
     fn origin(&self, inbounds: &Inbounds) -> (Origin, IdentitySet) {
         match inbounds {
-            Inbounds::By(all) if !all.iter().any(|id| self.evaluations.get(*id).admits_everybody) => {
-                let members = all.iter().map(|id| &self.evaluations.get(*id).admitted);
-                (Origin::By(all.clone()), members.fold(IdentitySet::nobody(), |all, one| all.union(one)))
+            Inbounds::By(all) if !all.keys().any(|id| self.evaluations.get(*id).admits_everybody) => {
+                let members = all.keys().map(|id| &self.evaluations.get(*id).admitted);
+                (Origin::By(all.keys().copied().collect()), members.fold(IdentitySet::nobody(), |all, one| all.union(one)))
             }
             Inbounds::Open | Inbounds::By(_) => (Origin::Everybody, IdentitySet::everybody()),
         }

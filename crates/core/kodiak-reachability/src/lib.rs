@@ -12,6 +12,7 @@
 
 pub mod admission;
 mod answer;
+mod any_of;
 mod client;
 mod enforcement;
 mod graph;
@@ -26,6 +27,7 @@ mod target;
 mod tests;
 
 pub use answer::{Answer, No, Yes};
+pub use any_of::AnyOf;
 pub use client::{certificate, certificates, issued};
 pub use enforcement::{Enforcement, Purpose};
 pub use graph::{Admission, Effect, Graph};

@@ -14,7 +14,11 @@ use super::*;
 
 const MESH: &str = "default";
 
-fn permissions(specs: &[Value]) -> Arc<Permissions> {
+fn permissions(specs: &[Value]) -> Arc<AnyOf> {
+    Arc::new(one(specs).into())
+}
+
+fn one(specs: &[Value]) -> Arc<Permissions> {
     let mut entries = Vec::new();
     for (n, spec) in specs.iter().enumerate() {
         let body = Body::read(&KIND.policy.unwrap(), spec).unwrap();
@@ -83,6 +87,40 @@ fn equal_permissions_are_one_set() {
     assert_eq!((identities, distinct, sets), (1000, 2, 2));
     assert!(bytes < 100, "{bytes}");
     assert_eq!(graph.destinations(&7).len(), 1000);
+}
+
+#[test]
+fn equal_permissions_of_several_policies_are_one_set_and_keep_their_names() {
+    let mut graph = TestGraph::new(MESH.into());
+    graph.set_client(&"a", Some(&[tagged(&[("kuma.io/service", "a")])]));
+    let allow = from(&[(service("a"), "Allow")]);
+    for n in 0..3 {
+        let mut specs = vec![json!({}); n as usize];
+        specs.push(allow.clone());
+        graph.set_destination(&n, Some(&Admission::By(vec![permissions(&specs)])));
+    }
+    let (_, distinct, sets, _) = graph.size();
+    assert_eq!((distinct, sets), (1, 1));
+    for n in 0..3 {
+        assert_eq!(graph.may(&"a", &n), Answer::Yes(Yes::Allowed { policy: n.to_string() }));
+    }
+}
+
+#[test]
+fn permissions_that_many_destinations_may_have_are_evaluated_once() {
+    let mut graph = Graph::<u32, u32>::new(MESH.into());
+    let allow = |n: u32| one(&[from(&[(service(&n.to_string()), "Allow")])]);
+    let shared = Arc::new(AnyOf::of((0..100).map(allow)));
+    for n in 0..100 {
+        graph.set_destination(&n, Some(&Admission::By(vec![shared.clone()])));
+    }
+    assert_eq!((graph.size().1, graph.size().2), (101, 1), "each one, and all of them");
+    graph.set_client(&7, Some(&[tagged(&[("kuma.io/service", "7")])]));
+    assert_eq!(graph.destinations(&7).len(), 100);
+    for n in 0..100 {
+        graph.set_destination(&n, None);
+    }
+    assert_eq!((graph.size().1, graph.size().2), (0, 0));
 }
 
 #[test]
@@ -161,15 +199,11 @@ fn edit() -> impl Strategy<Value = Edit> {
     ]
 }
 
+/// Permissions of the first inbound are known. The others are those that a second one may have.
 fn admission(all: &[Vec<Value>]) -> Admission {
-    let mut distinct: Vec<Arc<Permissions>> = Vec::new();
-    for specs in all {
-        let one = permissions(specs);
-        if !distinct.contains(&one) {
-            distinct.push(one);
-        }
-    }
-    Admission::By(distinct)
+    let Some((first, others)) = all.split_first() else { return Admission::By(Vec::new()) };
+    let any = AnyOf::of(others.iter().map(|specs| one(specs)));
+    Admission::By(vec![permissions(first), Arc::new(any)])
 }
 
 proptest! {

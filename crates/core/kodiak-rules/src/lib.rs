@@ -4,7 +4,8 @@
 //!  policies, proxies --> PolicyIndex: matching policies in order --> rules: confs merged for inbounds and destinations
 //! ```
 //!
-//! [`policy_index`] indexes policies, so that a lookup touches only candidates; [`subset`], [`inbound`] and [`outbound`] build
+//! [`policy_index`] indexes policies, so that a lookup touches only candidates, and [`partial`] those that may select a proxy
+//! of which little is known; [`subset`], [`inbound`] and [`outbound`] build
 //! rules from the matching policies.
 //!
 //! **Invariant:** pure: rules depend on the policies, the proxy and the resources they reference, and on nothing else.
@@ -22,6 +23,7 @@ mod matched;
 pub mod merge;
 mod meta;
 pub mod outbound;
+pub mod partial;
 mod policy;
 pub mod policy_index;
 mod precedence;

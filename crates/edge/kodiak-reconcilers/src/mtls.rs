@@ -59,7 +59,7 @@ pub async fn run(
             () = tokio::time::sleep(pause(due)), if !unfinished.is_empty() => (),
         }
         if let Some(leader) = store.leader() {
-            due = advance(&leader, &known, &mut unfinished).await;
+            due = advance(&leader, &mut known, &mut unfinished).await;
         }
     }
 }
@@ -92,7 +92,7 @@ impl Known {
             let applied = caught(|| {
                 let mesh = self.meshes.apply(&change);
                 // A panic in `step` is provoked here, where the change that causes it is known.
-                drop(mesh.as_ref().and_then(|mesh| self.meshes.get(mesh)).map(|progress| progress.step(&moment)));
+                drop(mesh.as_ref().and_then(|mesh| self.meshes.step_after_change(mesh, &moment)));
                 mesh
             });
             match applied {
@@ -130,7 +130,7 @@ impl Known {
 }
 
 /// Takes the steps that are possible. Returns when the next one may be, because a proxy is not waited for any longer.
-async fn advance(leader: &Leader, known: &Known, unfinished: &mut BTreeSet<Arc<str>>) -> Option<Timestamp> {
+async fn advance(leader: &Leader, known: &mut Known, unfinished: &mut BTreeSet<Arc<str>>) -> Option<Timestamp> {
     let mut due: Option<Timestamp> = None;
     for mesh in std::mem::take(unfinished) {
         let Some(progress) = known.meshes.get(&mesh) else { continue };
@@ -140,18 +140,19 @@ async fn advance(leader: &Leader, known: &Known, unfinished: &mut BTreeSet<Arc<s
             unfinished.insert(mesh);
             continue;
         }
-        let next = match progress.step(&known.moment()) {
-            Step::Done => continue,
-            Step::Wait { proxies, .. } => {
+        let moment = known.moment();
+        let next = match known.meshes.step_after_change(&mesh, &moment) {
+            None | Some(Step::Done) => continue,
+            Some(Step::Wait { proxies, .. }) => {
                 due = proxies.iter().filter_map(|waiting| waiting.reason.until()).chain(due).min();
                 unfinished.insert(mesh);
                 continue;
             }
-            Step::Unreadable(_) => {
+            Some(Step::Unreadable(_)) => {
                 unfinished.insert(mesh);
                 continue;
             }
-            Step::Take { next, .. } => *next,
+            Some(Step::Take { next, .. }) => *next,
         };
         let old = snapshot.world().get(&document::key(&mesh, ROLLOUT));
         match documents::write(leader, &mesh, ROLLOUT, old.map(|old| old.version), &next).await {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use kodiak_identity::Progress;
+use kodiak_identity::{Moment, Progress, Step};
 use kodiak_model::kinds::mesh::Mesh;
 use kodiak_world::{
     Change, Resource,
@@ -43,6 +43,11 @@ impl Meshes {
             self.0.remove(mesh);
         }
         Some(mesh.clone())
+    }
+
+    /// See [`Progress::step_after_change`].
+    pub(crate) fn step_after_change(&mut self, mesh: &str, moment: &Moment) -> Option<Step> {
+        self.0.get_mut(mesh).map(|progress| progress.step_after_change(moment))
     }
 
     pub(crate) fn get(&self, mesh: &str) -> Option<&Progress> {

@@ -1,5 +1,6 @@
 //! `kodiak bench reach`
 
+mod engine;
 mod envoy;
 mod mesh;
 #[cfg(test)]
@@ -26,6 +27,7 @@ use kodiak_terminal::{Exit, Table, Terminal};
 use serde_json::{Value, json};
 
 use super::{results::millis, server::memory_of};
+use engine::{Cost, Scenario};
 use envoy::MeasuredEnvoy;
 use mesh::{KIND, MESH, Size};
 
@@ -39,6 +41,10 @@ Meshes are created in memory, with one Dataplane and one MeshTrafficPermission p
 Measured are the graph of who may call whom, from scratch, and then permissions that change: the clients that are
 affected, and the time to find them. Counts that are equal for all sizes do not grow with the mesh.
 
+Then single changes go through the engine, in meshes of --change-sizes services that trim all proxies: one of as many
+permissions as services that have no Dataplanes, the acknowledgements of all servers, and an endpoint beside a route of
+the whole mesh. A cost that doubles with the size is linear.
+
 If there is an Envoy on this machine, a control plane then configures it as the proxy of one service, first with all
 destinations, then with those that permissions let it call: memory and start of that Envoy.")]
 pub(super) struct Args {
@@ -51,6 +57,9 @@ pub(super) struct Args {
     /// Permissions to change in each mesh
     #[arg(long, default_value = "100")]
     samples: NonZero<usize>,
+    /// Number of services of each mesh of which single changes go through the engine; empty for none
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', num_args = 0.., default_values_t = [500, 1_000, 2_000, 4_000])]
+    change_sizes: Vec<usize>,
     /// Services of the mesh whose Envoy is measured; 0 starts none
     #[arg(long, value_name = "SERVICES", default_value_t = 1_000)]
     envoy_services: usize,
@@ -61,6 +70,9 @@ pub(super) struct Args {
     #[arg(long)]
     json: bool,
 }
+
+/// Samples of each change that goes through the engine.
+const CHANGES: usize = 5;
 
 struct Measured {
     size: Size,
@@ -92,6 +104,15 @@ pub(super) async fn run(args: &Args, terminal: Terminal) -> anyhow::Result<Exit>
         worlds.push(world);
         all.push(measured);
     }
+    let mut costs = Vec::new();
+    for services in &args.change_sizes {
+        anyhow::ensure!(*services > 2, "--change-sizes: a mesh has at least three services");
+        terminal.remark(&format!("Changing a mesh of {services} services."));
+        let size = Size { services: *services, edges: args.edges };
+        for scenario in Scenario::ALL {
+            costs.push(scenario.measure(size, CHANGES)?);
+        }
+    }
     let envoys = match program(args, terminal)? {
         Some(program) => {
             envoy::measure(Size { services: args.envoy_services, edges: args.edges }, &program, terminal).await?
@@ -100,10 +121,14 @@ pub(super) async fn run(args: &Args, terminal: Terminal) -> anyhow::Result<Exit>
     };
     if args.json {
         let sizes: Vec<_> = all.iter().map(Measured::json).collect();
+        let changes: Vec<_> = costs.iter().map(Cost::json).collect();
         let envoys: Vec<_> = envoys.iter().map(MeasuredEnvoy::json).collect();
-        terminal.data(&json!({ "sizes": sizes, "envoy": envoys }).to_string())?;
+        terminal.data(&json!({ "sizes": sizes, "changes": changes, "envoy": envoys }).to_string())?;
     } else {
         terminal.result(&table(&all).show())?;
+        if !costs.is_empty() {
+            terminal.result(&engine::table(&costs).show())?;
+        }
         if !envoys.is_empty() {
             terminal.result(&envoy::table(&envoys).show())?;
         }

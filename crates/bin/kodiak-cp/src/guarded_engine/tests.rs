@@ -76,7 +76,7 @@ fn engine(poisoned: Option<&Input>) -> GuardedEngine {
 }
 
 fn apply(engine: &mut GuardedEngine, inputs: &[Input]) -> Outcome {
-    engine.apply(inputs.to_vec(), vec![EngineChange::Tick], &Placeholders, TIME)
+    engine.apply(inputs.to_vec(), vec![EngineChange::Tick], usize::MAX, &Placeholders, TIME)
 }
 
 fn snapshots(engine: &GuardedEngine) -> Vec<Option<Vec<Vec<Vec<u8>>>>> {

@@ -1,12 +1,15 @@
 //! Rounds of the engine, counted on a paused clock. The tests take the place of the streams.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{
+    Mutex,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use kodiak_ads::{Credential, Hello, Protocol, Proxies as _, Session, StreamReport};
 use kodiak_catalog::{Catalog, CatalogSettings, Target};
 use kodiak_envoy::{envoy::config::core::v3::Node, json};
 use kodiak_metrics::Metrics;
-use kodiak_model::Place;
+use kodiak_model::{Place, ProxyKey};
 use kodiak_proxies::{Authn, ProxySettings};
 use kodiak_store::{Backend, StoreConfig};
 use kodiak_xds_stream::{Counters, TypeUrl};
@@ -14,6 +17,7 @@ use serde_json::{Value, json};
 use tokio::{sync::watch, time::sleep};
 
 use super::*;
+use crate::faults::EngineFault;
 
 const CROWD: usize = 100;
 
@@ -25,6 +29,9 @@ struct Bed {
     sending: watch::Sender<bool>,
     /// Proxies that were sent a snapshot.
     served: Arc<AtomicUsize>,
+    /// Names of the changes that the engine applied.
+    applied: Arc<Mutex<Vec<&'static str>>>,
+    events: mpsc::UnboundedSender<ProxyEvent>,
 }
 
 impl Bed {
@@ -36,9 +43,27 @@ impl Bed {
         let mut settings = ProxySettings::new("cp-1");
         settings.authn = Authn::None;
         let (events, connections) = mpsc::unbounded_channel();
-        let registry = Registry::new(catalog.clone(), settings, events);
+        let registry = Registry::new(catalog.clone(), settings, events.clone());
         let metrics = Metrics::new();
         let (addresses, _, found) = Addresses::new();
+        let applied: Arc<Mutex<Vec<&'static str>>> = Arc::default();
+        let seen = applied.clone();
+        let again = events.clone();
+        let engine: EngineFault = Arc::new(move |change| {
+            if let EngineChange::Disconnected { key } = change
+                && *key == endless()
+            {
+                again.send(ProxyEvent::Disconnected { key: endless() }).unwrap();
+            }
+            let name = match change {
+                EngineChange::Tick => "tick",
+                EngineChange::Dataplane { .. } => "dataplane",
+                EngineChange::Policy { .. } => "policy",
+                _ => "other",
+            };
+            seen.lock().unwrap().push(name);
+        });
+        let faults = Faults { engine: Some(engine), ..Faults::default() };
         let writer = Writer {
             store: store.clone(),
             settings: EngineSettings::default(),
@@ -49,18 +74,23 @@ impl Bed {
             addresses,
             found,
             quarantine: Quarantine::new(Box::new(|_| ())),
-            faults: Faults::default(),
+            faults,
             expiries: Expiries::default(),
+            bulk: BULK,
             drain: CancellationToken::new(),
         };
         let served = Arc::default();
-        (Self { catalog, registry, metrics, sending: watch::channel(true).0, served }, writer)
+        (Self { catalog, registry, metrics, sending: watch::channel(true).0, served, applied, events }, writer)
     }
 
     fn rounds(&self) -> u64 {
         let text = self.metrics.scrape();
         let value = text.lines().find_map(|line| line.strip_prefix("kodiak_xds_engine_rounds_total "));
         value.unwrap().parse().unwrap()
+    }
+
+    fn applied(&self, name: &str) -> usize {
+        self.applied.lock().unwrap().iter().filter(|applied| **applied == name).count()
     }
 
     /// Connects proxies that provide their Dataplanes, one every 3 ms, which is longer than the writer waits for a change.
@@ -79,6 +109,11 @@ impl Bed {
         sleep(Duration::from_millis(300)).await;
         assert_eq!(self.served.load(Ordering::SeqCst), CROWD);
     }
+}
+
+/// A proxy that leaves again whenever the engine was told that it left.
+fn endless() -> ProxyKey {
+    ProxyKey::new("default", "endless")
 }
 
 /// Reports every snapshot as sent, while streams send.
@@ -123,7 +158,13 @@ async fn put(catalog: &Catalog, document: Value) {
 
 /// Runs the test beside the writer.
 async fn with_writer(test: impl AsyncFnOnce(&Bed)) {
+    with_limit(BULK, test).await;
+}
+
+/// With this number of updates for policies that can wait.
+async fn with_limit(bulk: usize, test: impl AsyncFnOnce(&Bed)) {
     let (bed, writer) = Bed::start().await;
+    let writer = Writer { bulk, ..writer };
     tokio::select! {
         ended = writer.write() => panic!("the writer ended: {ended:?}"),
         () = test(&bed) => (),
@@ -175,6 +216,61 @@ async fn streams_that_do_not_send_delay_one_round() {
             assert!(bed.rounds() > before, "change {n} is published at once");
             before = bed.rounds();
         }
+    })
+    .await;
+}
+
+fn timeout(seconds: u32) -> Value {
+    let to = json!([{ "targetRef": { "kind": "Mesh" }, "default": { "idleTimeout": format!("{seconds}s") } }]);
+    json!({ "type": "MeshTimeout", "mesh": "default", "name": "all", "spec": { "targetRef": { "kind": "Mesh" }, "to": to } })
+}
+
+#[tokio::test(start_paused = true)]
+async fn change_of_the_whole_mesh_takes_several_rounds_and_ends() {
+    with_limit(10, async |bed| {
+        bed.arrive().await;
+        let before = bed.rounds();
+        put(&bed.catalog, timeout(7)).await;
+        sleep(Duration::from_millis(500)).await;
+        let rounds = bed.rounds() - before;
+        // Each proxy once, and their classes.
+        let least = u64::try_from(CROWD / 10).unwrap();
+        assert!((least..=2 * least + 2).contains(&rounds), "{rounds} rounds");
+        let ended = bed.rounds();
+        sleep(Duration::from_millis(500)).await;
+        // The timer of certificates may be one more.
+        assert!(bed.rounds() - ended <= 1, "nothing is left");
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn endpoint_does_not_wait_for_the_end_of_a_change_of_the_whole_mesh() {
+    with_limit(1, async |bed| {
+        bed.arrive().await;
+        let before = bed.rounds();
+        put(&bed.catalog, timeout(7)).await;
+        sleep(Duration::from_millis(20)).await;
+        let moved = bed.applied("dataplane");
+        put(&bed.catalog, dataplane("moving", 9000)).await;
+        sleep(Duration::from_millis(20)).await;
+        assert!(bed.applied("dataplane") > moved);
+        assert!(bed.rounds() - before < 50, "most proxies have the old timeout");
+        sleep(Duration::from_secs(2)).await;
+        assert!(bed.rounds() - before >= 100, "all have the new one");
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn timer_of_certificates_is_served_while_changes_keep_coming() {
+    with_writer(async |bed| {
+        bed.events.send(ProxyEvent::Disconnected { key: endless() }).unwrap();
+        let (ticks, others) = (bed.applied("tick"), bed.applied("other"));
+        sleep(Duration::from_secs(4)).await;
+        assert!(bed.applied("other") - others > 100, "whenever the writer looks, there is another change");
+        let ticks = bed.applied("tick") - ticks;
+        assert!((3..=5).contains(&ticks), "{ticks} in four seconds");
     })
     .await;
 }

@@ -2,6 +2,7 @@
 
 mod access_logs;
 mod addresses;
+mod bulk;
 mod dead_issuers;
 mod encryption;
 mod explained;

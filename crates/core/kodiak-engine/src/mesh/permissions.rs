@@ -2,11 +2,10 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use kodiak_identity::TlsPolicies;
 use kodiak_reachability::{Mode, Purpose, SetId, certificates};
-use kodiak_rules::{Proxy, Shadow};
+use kodiak_rules::{Policy, Proxy, Shadow};
 
-use super::Mesh;
+use super::{Mesh, decides_on_access};
 use crate::{
     dirty_set::DirtySet,
     engine::UpdateContext,
@@ -14,9 +13,6 @@ use crate::{
     permitted::{Evidence, Moved, Permitted},
     target::{Target, Targets},
 };
-
-/// The kind of policy that decides who may call whom.
-const MESH_TRAFFIC_PERMISSION: &str = "MeshTrafficPermission";
 
 impl Mesh {
     /// The insight of a proxy changed.
@@ -31,14 +27,19 @@ impl Mesh {
         self.dirty.admissions.extend(served);
     }
 
-    /// A policy of this kind changed that selects these Dataplanes, and perhaps some that are not known.
-    pub(super) fn permission_changed(&mut self, kind: &str, selected: &BTreeSet<Arc<str>>) {
-        let decides = kind == MESH_TRAFFIC_PERMISSION || TlsPolicies::kinds().any(|other| other.name == kind);
-        if !decides || self.permitted.is_none() {
+    /// A policy of this kind changed, whose versions select these Dataplanes, and perhaps some that are not known.
+    pub(super) fn permission_changed<'a>(
+        &mut self,
+        kind: &str,
+        versions: impl Iterator<Item = &'a Arc<Policy>>,
+        selected: &BTreeSet<Arc<str>>,
+    ) {
+        if !decides_on_access(kind) || self.permitted.is_none() {
             return;
         }
         self.dirty.touched_servers.extend(selected.iter().cloned());
-        self.dirty.admissions.extend(self.objects.unseen().into_iter().map(Target::Object));
+        let unseen = versions.flat_map(|policy| self.objects.unseen_by(policy));
+        self.dirty.admissions.extend(unseen.map(Target::Object));
     }
 
     fn evidence(&self, shadow: Shadow) -> Evidence<'_> {

@@ -9,7 +9,10 @@ use kodiak_services::reachable::Wanted;
 use kodiak_world::destination;
 
 use super::Objects;
-use crate::target::PortTarget;
+use crate::{
+    interest::Interest,
+    target::{PortTarget, Target},
+};
 
 impl Objects {
     /// Resolves the backend of a route. With labels, the oldest resource that has them and the port.
@@ -55,6 +58,30 @@ impl Objects {
         let has_labels = || written.labels.iter().all(|(key, value)| object.destination.labels.get(key) == Some(value));
         object.destination.kind() == written.kind
             && if written.labels.is_empty() { kri.name == written.name } else { has_labels() }
+    }
+
+    /// Interests that a destination meets.
+    pub(crate) fn interests_in(&self, target: &Target) -> Vec<Interest> {
+        let mut met = vec![Interest::Target(target.clone())];
+        let kind = target.object().and_then(|kri| {
+            let found = destination::KINDS.iter().find(|(known, _)| known.short == Some(kri.short))?;
+            Some((kri, found.1))
+        });
+        if let Some((kri, kind)) = kind {
+            met.push(Interest::named(kind, &kri.name));
+            let labels = self.known.get(kri).into_iter().flat_map(|object| object.destination.labels.iter());
+            met.extend(labels.map(|(key, value)| Interest::Label(kind, key.clone(), value.clone())));
+        }
+        met
+    }
+
+    /// Destinations that meet an interest.
+    pub(crate) fn meeting(&self, interest: &Interest) -> impl Iterator<Item = Target> {
+        let (named, labelled) = match interest {
+            Interest::Target(target) => (Some(target.clone()), None),
+            Interest::Label(kind, key, value) => (None, self.by_label.get(&(*kind, key.clone(), value.clone()))),
+        };
+        named.into_iter().chain(labelled.into_iter().flatten().cloned().map(Target::Object))
     }
 
     /// KRIs of the resources that the items of a policy select.

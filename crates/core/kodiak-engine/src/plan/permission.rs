@@ -13,9 +13,8 @@ use crate::{
 pub(super) fn named_targets(key: &ClassKey, rules: &Rules, from: Sources<'_>) -> Option<BTreeSet<Target>> {
     let mut named = key.named_targets()?;
     if let (Some(sets), Some(graph)) = (&key.permitted, from.graph) {
-        if rules.have_routes() {
-            return None;
-        }
+        // A destination that it may not call stays if a route sends its traffic to one that it may call.
+        named.extend(rules.routed()?.flat_map(|interest| from.objects.meeting(interest)));
         named.extend(sets.iter().flat_map(|set| graph.destinations_of(*set)).cloned());
     }
     Some(named)

@@ -2,6 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use kodiak_rollout::TrustDomains;
+use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
@@ -40,17 +41,7 @@ fn after(step: &Rollout) -> Rollout {
 
 /// With a certificate of an hour, since it was taken.
 fn proxy(acknowledged: &Rollout, left: Option<i64>, rejecting: &str) -> ObservedProxy {
-    let expires = at(TAKEN + 1800).to_string();
-    let subscription = match left {
-        Some(left) => json!({ "id": "1", "connectTime": "x", "disconnectTime": at(left).to_string() }),
-        None => json!({ "id": "1", "connectTime": "x" }),
-    };
-    let mtls = json!({
-        "acknowledged": acknowledged.token(), "rejecting": rejecting, "issuedBackend": "ca",
-        "certificateExpirationTime": expires,
-    });
-    let insight = json!({ "subscriptions": [subscription], "mTLS": mtls });
-    ObservedProxy::of(&serde_json::from_value(insight).unwrap())
+    ObservedProxy::of(&insight(acknowledged, left, rejecting))
 }
 
 /// At `step`, with the one before it, and the target of [`mesh`].
@@ -250,4 +241,113 @@ fn proxy_that_never_connected_holds_up_nothing() {
     assert!(matches!(step(&never), Step::Take { .. }));
     let left = proxy(&Rollout::default(), Some(TAKEN - 1), "");
     assert!(matches!(step(&left), Step::Wait { .. }), "one that has just left does");
+}
+
+fn insight(acknowledged: &Rollout, left: Option<i64>, rejecting: &str) -> DataplaneInsight {
+    let subscription = match left {
+        Some(left) => json!({ "id": "1", "connectTime": "x", "disconnectTime": at(left).to_string() }),
+        None => json!({ "id": "1", "connectTime": "x" }),
+    };
+    let expires = at(TAKEN + 1800).to_string();
+    let mtls = json!({
+        "acknowledged": acknowledged.token(), "rejecting": rejecting, "issuedBackend": "ca",
+        "certificateExpirationTime": expires,
+    });
+    serde_json::from_value(json!({ "subscriptions": [subscription], "mTLS": mtls })).unwrap()
+}
+
+#[test]
+fn acknowledgements_in_the_order_of_names_look_at_all_proxies_a_few_times() {
+    let (off, both) = (Rollout::default(), after(&Rollout::default()));
+    for size in [250, 500] {
+        let name = |n: usize| format!("proxy-{n:04}");
+        let names: Vec<String> = (0..size).map(name).collect();
+        let proxies: Vec<(&str, ObservedProxy)> =
+            names.iter().map(|name| (name.as_str(), proxy(&off, None, ""))).collect();
+        let mut progress = progress(&off, &both, &proxies);
+        let mut witnesses = BTreeSet::new();
+        for name in &names {
+            assert!(matches!(progress.step_after_change(&moment(TAKEN)), Step::Wait { .. }));
+            witnesses.extend(progress.held.as_ref().map(|held| held.by.clone()));
+            progress.observe(&name.as_str().into(), Some(&insight(&both, None, "")));
+        }
+        assert!(matches!(progress.step_after_change(&moment(TAKEN)), Step::Take { .. }));
+        assert!(witnesses.len() <= 20, "{} of {size} proxies were the last one", witnesses.len());
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Edit {
+    Insight(usize, Option<(usize, Option<i64>, bool)>),
+    Dataplane(usize, Option<bool>),
+    Mesh(bool),
+    Seconds(i64),
+}
+
+fn edit() -> impl Strategy<Value = Edit> {
+    let insight = (0..4usize, prop::option::of(0..2000i64), prop::bool::weighted(0.2));
+    prop_oneof![
+        6 => (0..3usize, prop::option::weighted(0.9, insight)).prop_map(|(n, to)| Edit::Insight(n, to)),
+        2 => (0..3usize, prop::option::weighted(0.8, any::<bool>())).prop_map(|(n, to)| Edit::Dataplane(n, to)),
+        1 => any::<bool>().prop_map(Edit::Mesh),
+        1 => prop::sample::select(&[1, 40, 5000][..]).prop_map(Edit::Seconds),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// The answer after a change has one of the reasons to wait, and is the same otherwise.
+    #[test]
+    fn step_after_any_changes_is_the_one_from_scratch(edits in prop::collection::vec(edit(), 1..40), first in 0..4usize) {
+        let off = Rollout::default();
+        let both = after(&off);
+        let steps = [off.clone(), both.clone(), after(&both), with_old_trust()];
+        let mut progress = progress(&steps[first], &steps[(first + 1) % 4], &[]);
+        let mut now = TAKEN;
+        for edit in edits {
+            match edit {
+                Edit::Insight(n, to) => {
+                    let to = to.map(|(at, left, rejecting)| {
+                        let error = if rejecting { "lds: bad" } else { "" };
+                        insight(&steps[at], left.map(|left| TAKEN - 1000 + left), error)
+                    });
+                    progress.observe(&format!("p-{n}").into(), to.as_ref());
+                }
+                Edit::Dataplane(n, to) => {
+                    let dataplane = to.map(|tagged| {
+                        let tags = if tagged { json!({ "kuma.io/service": "a" }) } else { json!({}) };
+                        let inbound = json!({ "networking": { "inbound": [{ "port": 80, "tags": tags }] } });
+                        Arc::new(Proxy {
+                            mesh: "default".into(),
+                            name: format!("p-{n}").into(),
+                            labels: Arc::default(),
+                            dataplane: serde_json::from_value(inbound).map(Arc::new).unwrap(),
+                            admission: None,
+                        })
+                    });
+                    progress.set_dataplane(&format!("p-{n}").into(), dataplane);
+                }
+                Edit::Mesh(permissive) => {
+                    let mut spec = serde_json::to_value(&*mesh()).unwrap();
+                    spec["mtls"]["backends"][0]["mode"] = json!(if permissive { "PERMISSIVE" } else { "STRICT" });
+                    progress.mesh = Some(serde_json::from_value(spec).map(Arc::new).unwrap());
+                }
+                Edit::Seconds(seconds) => now += seconds,
+            }
+            let scratch = progress.step(&moment(now));
+            match (progress.step_after_change(&moment(now)), scratch) {
+                (Step::Wait { proxies, .. }, Step::Wait { proxies: all, .. }) => {
+                    let holds_up = |one: &Waiting| all.iter().any(|other| other.proxy == one.proxy);
+                    prop_assert!(!proxies.is_empty() && proxies.iter().all(holds_up), "{:?} of {:?}", proxies, all);
+                }
+                (Step::Take { phase, next }, scratch) => {
+                    prop_assert_eq!(&Step::Take { phase, next: next.clone() }, &scratch);
+                    progress.current = Some(*next);
+                    progress.held = None;
+                }
+                (one, other) => prop_assert_eq!(one, other),
+            }
+        }
+    }
 }

@@ -87,6 +87,20 @@ impl Permissions {
         let form = Form::Rules(Rules { deny: kept(deny), shadow: kept(shadow), allow: kept(allow) });
         Arc::new(Self { form })
     }
+
+    /// The same without the names of policies: equal ones admit the same callers.
+    #[must_use]
+    pub fn anonymous(&self) -> Self {
+        let mut anonymous = self.clone();
+        let no_policy: Arc<str> = Arc::default();
+        match &mut anonymous.form {
+            Form::From(items) => items.iter_mut().for_each(|item| item.policy = no_policy.clone()),
+            Form::Rules(Rules { deny, shadow, allow }) => {
+                deny.iter_mut().chain(shadow).chain(allow).for_each(|item| item.policy = no_policy.clone());
+            }
+        }
+        anonymous
+    }
 }
 
 /// Drops items that cannot decide: those before the last one for all callers, and those that a later item for the same

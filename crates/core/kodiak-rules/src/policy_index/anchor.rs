@@ -35,6 +35,11 @@ impl From<By<'_>> for Anchor {
 const WIDE: [&str; 7] =
     [labels::MESH, labels::ORIGIN, labels::ZONE, labels::ENV, labels::PROXY_TYPE, labels::NAMESPACE, tags::PROTOCOL];
 
+/// Whether many proxies share each value of a tag or label.
+pub(crate) fn is_wide(key: &str) -> bool {
+    WIDE.contains(&key)
+}
+
 pub(super) fn of_policy(policy: &Policy, routes: &Routes) -> Anchor {
     let meta = policy.meta();
     let target = policy.body.target.as_ref();
@@ -86,7 +91,7 @@ fn narrowed(target: &TargetRef) -> Option<By<'_>> {
 /// The pair that probably the fewest proxies have.
 fn narrowest(wanted: &Labels) -> Option<(&str, &str)> {
     let exact = wanted.iter().filter(|(_, value)| *value != "*").map(|(key, value)| (key.as_str(), value.as_str()));
-    exact.min_by_key(|(key, _)| (*key != tags::SERVICE, WIDE.contains(key)))
+    exact.min_by_key(|(key, _)| (*key != tags::SERVICE, is_wide(key)))
 }
 
 /// Sorted, without duplicates.

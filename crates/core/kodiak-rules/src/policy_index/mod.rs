@@ -15,9 +15,11 @@ use std::{
 
 use kodiak_model::{TargetKind, Word};
 
+pub(crate) use self::anchor::is_wide;
 use self::{anchor::Anchor, interner::ResultInterner};
 use crate::{
     Gateway, Matched, Policy, Proxy, Routes, Selection, SelectionContext, Shadow, gateway,
+    partial::{PartialProxy, Possible, Shelves},
     precedence::{Strength, by_name},
     select,
 };
@@ -40,6 +42,8 @@ pub struct PolicyIndex {
     /// Proxies that are builtin gateways.
     builtin: BTreeSet<Arc<str>>,
     interner: ResultInterner,
+    /// Policies that may select proxies of which little is known.
+    shelves: Shelves,
     last_number: u64,
     looked_at: AtomicU64,
 }
@@ -142,6 +146,17 @@ impl PolicyIndex {
         self.answer(kind, proxy, gateway, &anchor::of_proxy(proxy, gateway), shadow)
     }
 
+    /// The policies of a kind that may select a proxy of which no more is known than this.
+    pub fn possible(&self, kind: &'static str, proxy: &PartialProxy, shadow: Shadow) -> Possible {
+        let all = || {
+            let of_kind = self.policies_by_anchor.get(kind).into_iter().flat_map(HashMap::values);
+            of_kind.flatten().map(|(number, indexed)| (*number, &indexed.policy))
+        };
+        let (possible, looked_at) = self.shelves.possible(kind, proxy, shadow, all);
+        self.looked_at.fetch_add(looked_at as u64, Ordering::Relaxed);
+        possible
+    }
+
     /// The MeshGateway of a proxy.
     pub fn gateway_of(&self, proxy: &Proxy) -> Option<&Gateway> {
         gateway::of(proxy, self.gateways.values()).map(|gateway| &**gateway)
@@ -211,6 +226,7 @@ impl PolicyIndex {
     fn file(&mut self, key: &PolicyKey, policy: Option<Arc<Policy>>) {
         let (kind, _) = key;
         if let Some(old) = self.policies.remove(key) {
+            self.shelves.remove(kind, old.number, &old.policy);
             if let Some(at_anchor) = self.policies_by_anchor.get_mut(kind)
                 && let Some(indexed) = at_anchor.get_mut(&old.anchor)
             {
@@ -234,6 +250,7 @@ impl PolicyIndex {
         }
         self.last_number += 1;
         let number = self.last_number;
+        self.shelves.insert(kind, number, &policy);
         let (strength, anchor) = (Strength::of(&policy), anchor::of_policy(&policy, &self.routes));
         let indexed = Arc::new(IndexedPolicy { policy, strength, anchor, number });
         self.policies_by_anchor

@@ -13,7 +13,7 @@ use super::{
     names,
     world::{World, dataplane, inbound, key},
 };
-use crate::{EngineChange, Stats};
+use crate::{EngineChange, Stats, target::Target};
 
 const MTLS: &str = r#"{ "mtls": { "enabledBackend": "ca", "backends": [{ "name": "ca", "type": "builtin" }] } }"#;
 const PERMISSIVE: &str = r#"{ "mtls": { "enabledBackend": "ca", "backends": [{ "name": "ca", "type": "builtin", "mode": "PERMISSIVE" }] } }"#;
@@ -185,6 +185,31 @@ fn change_costs_the_clients_that_it_affects() {
     assert_eq!(endpoint.stats, Stats { encoded: 1, woken: 1 });
     let unrelated = world.dataplane("y-2", dataplane("y-2", &[inbound(80, "y", "http")], &[]));
     assert_eq!(unrelated.stats, Stats::default());
+}
+
+#[test]
+fn route_of_the_mesh_makes_no_class_depend_on_other_destinations() {
+    let mut world = mesh(Mode::On);
+    for n in 0..20 {
+        world.redirected(&format!("front-{n}"), &[]);
+        world.permission(&format!("front-{n}"), Some(&allow(&format!("front-{n}"), &["a"])));
+    }
+    world.assign_vips();
+    let everybody = json!([{ "targetRef": { "kind": "Mesh" }, "default": { "action": "Allow" } }]);
+    world.permission("y", Some(&json!({ "targetRef": service("y"), "from": everybody }).to_string()));
+    let rule = json!({ "default": { "backendRefs": [service("y"), { "kind": "MeshService", "labels": { "app": "z" } }] } });
+    let to = json!([{ "targetRef": service("x"), "rules": [rule] }]);
+    world.policy("MeshTCPRoute", "route", Some(&json!({ "targetRef": { "kind": "Mesh" }, "to": to }).to_string()));
+    world.acknowledge();
+    let affected = |world: &World, name: &str| {
+        let targets = [Target::Service(name.into())].into();
+        world.engine.mesh_of_tests().affected_classes(&targets).len()
+    };
+    assert_eq!(called(&world, "b"), ["x", "y"], "the route leads to a server that admits it");
+    let classes = affected(&world, "x");
+    assert!(classes >= 2, "the route is for everybody");
+    assert_eq!((affected(&world, "y"), affected(&world, "z")), (classes, 0));
+    assert_eq!(affected(&world, "front-7"), 1, "its only caller");
 }
 
 #[test]

@@ -42,6 +42,8 @@ const EPOCH_HOURS: i64 = 12;
 pub(super) struct World {
     pub(super) engine: Engine,
     pub(super) now: Timestamp,
+    /// Limit of the engine for changes that can wait.
+    pub(super) most: usize,
     settings: EngineSettings,
     mesh: Option<String>,
     reachability: Option<Mode>,
@@ -82,6 +84,7 @@ impl World {
         Self {
             engine: Engine::new(settings.clone()),
             now: Timestamp::from_second(1_000_000).unwrap(),
+            most: usize::MAX,
             settings,
             mesh: None,
             reachability: None,
@@ -103,7 +106,22 @@ impl World {
         if let EngineChange::Dataplane { key, dataplane } = &change {
             self.tags.set(&key.name, dataplane.as_ref().map(|proxy| &*proxy.dataplane));
         }
-        let outcome = self.engine.apply([change], &Fake, self.now);
+        self.apply_all([change])
+    }
+
+    /// Lets the engine go on with changes that wait. Returns the proxies that got them.
+    pub(super) fn go_on(&mut self) -> Vec<String> {
+        self.apply_all([]).proxies.into_iter().map(|updated| updated.key.name.to_string()).collect()
+    }
+
+    pub(super) fn finish(&mut self) {
+        while self.engine.has_unfinished() {
+            self.go_on();
+        }
+    }
+
+    fn apply_all<const N: usize>(&mut self, changes: [EngineChange; N]) -> Outcome {
+        let outcome = self.engine.apply_some(changes, &Fake, self.now, self.most);
         if let Some((_, hostnames)) = outcome.hostnames.last() {
             self.hostnames.clone_from(hostnames);
         }
