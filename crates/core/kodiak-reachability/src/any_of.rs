@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kodiak_policies::mesh_traffic_permission::{Action, Permissions, Verdict};
 
 /// It may admit whoever one of these admits.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct AnyOf(Vec<Arc<Permissions>>);
 
 impl AnyOf {
