@@ -77,7 +77,10 @@ fn blocks(section: &str) -> Option<Vec<Block>> {
                 let file = last.strip_prefix('`').and_then(|last| last.strip_suffix("`:"));
                 open = Some(Block { language, file, text: String::new() });
             }
-            (Some(_), Some(block)) => blocks.push(block),
+            (Some(_), Some(block)) => {
+                blocks.push(block);
+                last = "";
+            }
             (None, Some(mut block)) => {
                 block.text.extend([line, "\n"]);
                 open = Some(block);
