@@ -9,7 +9,9 @@ use std::{
 };
 
 use jiff::Timestamp;
-use kodiak_engine::{AcknowledgedState, ClientPair, Engine, EngineChange, EngineSettings, Identities, Leaf, LeafRequest, Outcome};
+use kodiak_engine::{
+    AcknowledgedState, ClientPair, Engine, EngineChange, EngineSettings, Identities, Leaf, LeafRequest, Outcome,
+};
 use kodiak_model::{ProxyKey, ResourceKey, kinds::mesh_external_service::Source};
 use kodiak_reconcilers::quarantine::{Built, Entry, Panicked, Quarantine, build, caught};
 use kodiak_xds::input::AdminCertificate;

@@ -38,7 +38,8 @@ impl AcknowledgedState {
     pub fn of(insight: &DataplaneInsight) -> Self {
         let mtls = insight.mtls.as_ref();
         let token = mtls.and_then(|mtls| mtls.acknowledged_permissions.parse().ok());
-        let has_run = mtls.is_some_and(|mtls| !mtls.acknowledged.is_empty() || !mtls.acknowledged_permissions.is_empty());
+        let has_run =
+            mtls.is_some_and(|mtls| !mtls.acknowledged.is_empty() || !mtls.acknowledged_permissions.is_empty());
         Self { online: insight.is_online(), left: disconnected(insight), has_run, token }
     }
 }

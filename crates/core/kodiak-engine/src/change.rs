@@ -106,10 +106,7 @@ impl EngineChange {
             Self::Policy { policy, .. } => policy.is_none(),
             Self::Acknowledged { state, .. } => state.is_none(),
             Self::Disconnected { .. } => true,
-            Self::UnreadableRollout { .. }
-            | Self::Secret { .. }
-            | Self::Connected { .. }
-            | Self::Tick => false,
+            Self::UnreadableRollout { .. } | Self::Secret { .. } | Self::Connected { .. } | Self::Tick => false,
         }
     }
 }

@@ -85,13 +85,7 @@ impl InEffect {
 
     /// Returns whether that is another version. If it is not, it may have been for a moment. This control plane sent none then,
     /// but others wait for one: with `is_touched`, the proxy acknowledges it again.
-    pub(crate) fn set_inbounds(
-        &mut self,
-        inbounds: Inbounds,
-        may_run: bool,
-        is_touched: bool,
-        at: Moment,
-    ) -> bool {
+    pub(crate) fn set_inbounds(&mut self, inbounds: Inbounds, may_run: bool, is_touched: bool, at: Moment) -> bool {
         let now = at.now;
         let id = VersionId { number: self.next_number(at), fingerprint: of_inbounds(&inbounds) };
         if self.inbounds.newest().fingerprint == id.fingerprint {

@@ -194,7 +194,13 @@ impl Permitted {
     }
 
     /// Certificates of a proxy that is connected here.
-    pub(crate) fn set_certificates(&mut self, name: &str, certificates: Certificates, state: AcknowledgedState, at: Moment) {
+    pub(crate) fn set_certificates(
+        &mut self,
+        name: &str,
+        certificates: Certificates,
+        state: AcknowledgedState,
+        at: Moment,
+    ) {
         if let Some(proxy) = self.proxies.get_mut(name) {
             proxy.set_certificates(certificates, state, at);
         }
@@ -228,13 +234,7 @@ impl Permitted {
     }
 
     /// Computes destinations again.
-    pub(crate) fn refresh(
-        &mut self,
-        targets: BTreeSet<Target>,
-        from: Evidence<'_>,
-        now: Timestamp,
-        moved: &mut Moved,
-    ) {
+    pub(crate) fn refresh(&mut self, targets: BTreeSet<Target>, from: Evidence<'_>, now: Timestamp, moved: &mut Moved) {
         for target in targets {
             let Some(arrivals) = from.arrivals(&target) else {
                 self.waiting.remove(&target);
@@ -252,7 +252,9 @@ impl Permitted {
         let of_each = |select: &dyn Fn(&History<Inbounds>) -> Vec<Option<Inbounds>>| {
             let mut all = Vec::new();
             for (server, position) in &arrivals.inbounds {
-                let (Some(proxy), Some(key)) = (self.proxies.get(*server), from.key(server, *position)) else { continue };
+                let (Some(proxy), Some(key)) = (self.proxies.get(*server), from.key(server, *position)) else {
+                    continue;
+                };
                 all.extend(select(&proxy.inbounds).into_iter().map(|version| at(version.as_ref(), &key)));
             }
             Admission::any(others().chain(all))
@@ -260,20 +262,22 @@ impl Permitted {
         let possible = of_each(&|history| history.possible().map(Option::<&Inbounds>::cloned).collect());
         let servers: BTreeSet<&str> = arrivals.inbounds.iter().map(|(server, _)| *server).collect();
         let of = |server: &&str| self.proxies.get(*server).map(|proxy| &proxy.inbounds);
-        let servers: BTreeSet<&str> = servers.into_iter().filter(|server| of(server).is_some_and(is_unsettled)).collect();
-        let is_timed = servers.iter().filter_map(of).any(|inbounds| inbounds.has_unacknowledged_after(now - LONGEST_WAIT));
+        let servers: BTreeSet<&str> =
+            servers.into_iter().filter(|server| of(server).is_some_and(is_unsettled)).collect();
+        let is_timed =
+            servers.iter().filter_map(of).any(|inbounds| inbounds.has_unacknowledged_after(now - LONGEST_WAIT));
         let is_timely = servers.iter().any(|server| is_timely(&self.proxies, &self.online, server, now));
         let mut shown = possible.clone();
         let mut lingers_since = None;
         if is_timed {
-            let head = |history: &History<Inbounds>| history.head().map(Option::<&Inbounds>::cloned).into_iter().collect();
+            let head =
+                |history: &History<Inbounds>| history.head().map(Option::<&Inbounds>::cloned).into_iter().collect();
             let before = self.graph.admission(target);
             // While this control plane starts, clients may have it already.
             let is_starting = now.duration_since(self.since) < LONGEST_WAIT;
             let before = before.unwrap_or_else(|| if is_starting { of_each(&head) } else { Admission::By(Vec::new()) });
-            let old = of_each(&|history| {
-                history.older_than(LONGEST_WAIT, now).map(Option::<&Inbounds>::cloned).collect()
-            });
+            let old =
+                of_each(&|history| history.older_than(LONGEST_WAIT, now).map(Option::<&Inbounds>::cloned).collect());
             // Nobody is expected to acknowledge in time, so what others acknowledged counts.
             let acknowledged = (!is_timely).then(|| of_each(&head));
             let kept = Admission::any([before, old].into_iter().chain(acknowledged));
@@ -375,7 +379,8 @@ impl<'a> Evidence<'a> {
                     Behind::External(_) => arrivals.others.push(Admission::Open),
                     Behind::MultiZone(_) => {
                         for kri in self.objects.selected_services(destination) {
-                            let Some(Arrivals { inbounds, others }) = self.arrivals(&Target::Object(kri.clone())) else {
+                            let Some(Arrivals { inbounds, others }) = self.arrivals(&Target::Object(kri.clone()))
+                            else {
                                 continue;
                             };
                             arrivals.inbounds.extend(inbounds);

@@ -164,7 +164,8 @@ impl Observation {
     fn apply_certificate(&self, mtls: &mut Option<MtlsInsight>) {
         let stored = mtls.take().unwrap_or_default();
         let acknowledged = self.acknowledged.as_deref().unwrap_or(&stored.acknowledged).to_owned();
-        let acknowledged_permissions = self.permissions.as_deref().unwrap_or(&stored.acknowledged_permissions).to_owned();
+        let acknowledged_permissions =
+            self.permissions.as_deref().unwrap_or(&stored.acknowledged_permissions).to_owned();
         let certificate = match self.certificate.clone() {
             Some(certificate) => self.counted(certificate, stored),
             None => stored,

@@ -179,7 +179,12 @@ async fn acknowledged_permissions_are_written_at_once_unless_inbounds_are_reject
         let tokens = SnapshotTokens { rollout: "step".into(), permissions: token.into() };
         bed.registry.publish(&key("web-1"), snapshot(revision), tokens, Vec::new());
         // Types that are not in the report were accepted.
-        let counters = Counters { sent: revision, rejecting: error.is_some(), last_error: error.map(Arc::from), ..Counters::default() };
+        let counters = Counters {
+            sent: revision,
+            rejecting: error.is_some(),
+            last_error: error.map(Arc::from),
+            ..Counters::default()
+        };
         report_of(&mut session, type_url, &counters, Some(revision));
         bed.settle().await;
         let mtls = bed.insight("web-1").unwrap().mtls.unwrap_or_default();

@@ -29,7 +29,9 @@ use kodiak_xds::{
 use kodiak_xds_stream::{Snapshot, Version};
 use serde_json::{Value, json};
 
-use crate::{AcknowledgedState, ClientPair, Engine, EngineChange, EngineSettings, Identities, Leaf, LeafRequest, Outcome};
+use crate::{
+    AcknowledgedState, ClientPair, Engine, EngineChange, EngineSettings, Identities, Leaf, LeafRequest, Outcome,
+};
 
 pub(super) const MESH: &str = "default";
 /// Half of the lifetime of a certificate.
@@ -305,7 +307,9 @@ impl World {
         changes.extend(self.otlp_backends.iter().map(|(name, stored)| otlp_backend_change(name, Some(stored))));
         changes.extend(self.objects.iter().map(|(key, stored)| object_change(key, Some(stored))));
         changes.extend(
-            self.insights.iter().map(|(name, state)| EngineChange::Acknowledged { key: key(name), state: Some(*state) }),
+            self.insights
+                .iter()
+                .map(|(name, state)| EngineChange::Acknowledged { key: key(name), state: Some(*state) }),
         );
         let connected = self.connected.iter();
         changes.extend(

@@ -46,7 +46,8 @@ fn a_permission() -> impl Strategy<Value = String> {
     ];
     let action = prop::sample::select(&["Allow", "Allow", "Deny"][..]);
     let item = (from, action).prop_map(|(from, action)| json!({ "targetRef": from, "default": { "action": action } }));
-    (top, prop::collection::vec(item, 1..3)).prop_map(|(top, from)| json!({ "targetRef": top, "from": from }).to_string())
+    (top, prop::collection::vec(item, 1..3))
+        .prop_map(|(top, from)| json!({ "targetRef": top, "from": from }).to_string())
 }
 
 fn an_edit() -> impl Strategy<Value = Edit> {

@@ -56,6 +56,8 @@ pub(super) struct Model {
     unknown: [BTreeSet<&'static str>; 2],
     /// Proxies with versions that a restart forgot: before and after them, they had the same.
     forgotten: [BTreeSet<&'static str>; 2],
+    /// When clients had, or may have had, more than a control plane knows.
+    started: [Timestamp; 2],
     /// Since when a client lacks a destination that admits it, or has one that cannot admit it.
     wrong: BTreeMap<(&'static str, &'static str), Timestamp>,
     violations: Vec<String>,
@@ -98,12 +100,14 @@ impl Model {
             control_planes: [engine(), engine()],
             mode: Mode::On,
             permissions: BTreeMap::new(),
-            services: [("x-1", ("x", 1)), ("x-2", ("x", 1)), ("y-1", ("y", 1)), ("a-1", ("a", 1)), ("b-1", ("b", 1))].into(),
+            services: [("x-1", ("x", 1)), ("x-2", ("x", 1)), ("y-1", ("y", 1)), ("a-1", ("a", 1)), ("b-1", ("b", 1))]
+                .into(),
             vips: Arc::new(vips),
             insights: BTreeMap::new(),
             proxies: PROXIES.map(|name| (name, Proxy::default())).into(),
             unknown: Default::default(),
             forgotten: Default::default(),
+            started: [now; 2],
             wrong: BTreeMap::new(),
             violations: Vec::new(),
         };
@@ -164,21 +168,21 @@ impl Model {
                 self.wrong.clear();
                 // What is acknowledged while the mode is off is not recorded.
                 self.unknown = [PROXIES.into(), PROXIES.into()];
+                self.started = [self.now; 2];
                 mesh_change(MTLS, Some(self.mode))
             }
         }
     }
 
     fn permission(&self, name: &str) -> EngineChange {
-                policy_change("MeshTrafficPermission", name, self.permissions.get(name).map(String::as_str))
+        policy_change("MeshTrafficPermission", name, self.permissions.get(name).map(String::as_str))
     }
 
     fn dataplane(&self, name: &str) -> EngineChange {
         let (service, version) = self.services[name];
         let tags = json!({ "kuma.io/service": service, "kuma.io/protocol": "tcp", "version": version.to_string() });
         let last = 1 + PROXIES.iter().position(|known| *known == name).unwrap();
-        let mut networking =
-            json!({ "address": format!("10.0.0.{last}"), "inbound": [{ "port": 80, "tags": tags }] });
+        let mut networking = json!({ "address": format!("10.0.0.{last}"), "inbound": [{ "port": 80, "tags": tags }] });
         if CLIENTS.contains(&name) {
             networking["transparentProxying"] = json!({ "redirectPortInbound": 15006, "redirectPortOutbound": 15001 });
         }
@@ -320,13 +324,15 @@ impl Model {
 
     pub(super) fn restart(&mut self, which: usize) {
         self.control_planes[which] = Engine::new(World::settings(Mode::Off));
+        self.started[which] = self.now;
         for name in PROXIES {
             let latest = self.proxies[name].latest.as_ref().and_then(|sent| sent.token);
             let acknowledged = self.insights.get(name).and_then(|state| state.token);
             if latest != acknowledged {
                 self.unknown[which].insert(name);
             }
-            if latest != acknowledged && latest.map(|token| token.inbounds) == acknowledged.map(|token| token.inbounds) {
+            if latest != acknowledged && latest.map(|token| token.inbounds) == acknowledged.map(|token| token.inbounds)
+            {
                 self.forgotten[which].insert(name);
             }
         }
@@ -389,7 +395,14 @@ impl Model {
             let is_old = |sent: &Sent| self.now.duration_since(sent.at) >= LONGEST_WAIT;
             let mut admitting = servers.iter().flat_map(|(_, proxy)| proxy.possible.iter().filter(admits));
             let is_late = admitting.any(is_old);
-            if !had && has && !is_late && !is_changed && !self.is_unknown(control_plane, client, destination) {
+            let is_starting = self.now.duration_since(self.started[control_plane]) < LONGEST_WAIT;
+            if !had
+                && has
+                && !is_late
+                && !is_changed
+                && !is_starting
+                && !self.is_unknown(control_plane, client, destination)
+            {
                 let is_pending = |proxy: &Proxy| proxy.possible.iter().any(|sent| admits(&sent));
                 // A server that has not acknowledged for long is not waited for.
                 let is_waited_for = |proxy: &Proxy| {
