@@ -10,8 +10,9 @@ use super::Mesh;
 use crate::{
     dirty_set::DirtySet,
     engine::UpdateContext,
+    evidence::Evidence,
     in_effect::{Before, Origin},
-    permitted::{Evidence, Moved, Permitted},
+    permitted::{Moved, Permitted},
     target::{Target, Targets},
 };
 
