@@ -211,10 +211,10 @@ impl Mesh {
             } else {
                 self.trimmed_by_label.remove(name);
             }
-            self.admission_changed(name, old.as_ref());
+            self.admission_changed(old.as_ref());
             self.dirty.targets.extend(self.objects.set_proxy(name, dataplane).into_iter().map(Target::Object));
             self.policy_index.set_proxy(name, dataplane.cloned());
-            self.admission_changed(name, dataplane);
+            self.admission_changed(dataplane);
             if old.as_ref().zip(dataplane).is_none_or(|(old, new)| is_matched_otherwise(old, new)) {
                 self.dirty.touched_servers.insert(name.clone());
             } else {

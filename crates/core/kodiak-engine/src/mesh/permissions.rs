@@ -36,7 +36,7 @@ impl Mesh {
     }
 
     /// A Dataplane came, changed or left.
-    pub(super) fn admission_changed(&mut self, name: &Arc<str>, dataplane: Option<&Arc<Proxy>>) {
+    pub(super) fn admission_changed(&mut self, dataplane: Option<&Arc<Proxy>>) {
         let Some(dataplane) = dataplane.filter(|_| self.permitted.is_some()) else { return };
         let served = self.evidence(Shadow::default()).served_by(dataplane);
         self.dirty.admissions.extend(served);
