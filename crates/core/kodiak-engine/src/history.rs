@@ -144,3 +144,83 @@ impl<T> Version<T> {
         VersionId { number: self.number, fingerprint: self.fingerprint }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+    fn id(number: u64, value: char) -> VersionId {
+        VersionId { number, fingerprint: u64::from(value) }
+    }
+
+    /// Versions by number and value, the first of them acknowledged.
+    fn history(versions: &[(u64, char)]) -> History<char> {
+        let mut versions = versions.iter().map(|(number, value)| (id(*number, *value), *value));
+        let (first, value) = versions.next().unwrap();
+        let mut history = History::settled(first, value, NOW);
+        versions.for_each(|(id, value)| history.push(id, value, NOW));
+        history
+    }
+
+    fn possible(history: &History<char>) -> String {
+        history.possible().map(|value| value.copied().unwrap_or('?')).collect()
+    }
+
+    #[track_caller]
+    fn check(versions: &[(u64, char)], acknowledged: (u64, char), expected: &str) {
+        let mut history = history(versions);
+        history.acknowledge(id(acknowledged.0, acknowledged.1));
+        assert_eq!(possible(&history), expected);
+    }
+
+    #[test]
+    fn acknowledged_version_replaces_those_before() {
+        check(&[(1, 'a')], (1, 'a'), "a");
+        check(&[(1, 'a'), (2, 'b'), (3, 'c')], (1, 'a'), "abc");
+        check(&[(1, 'a'), (2, 'b'), (3, 'c')], (2, 'b'), "bc");
+        check(&[(1, 'a'), (2, 'b'), (3, 'c')], (3, 'c'), "c");
+    }
+
+    #[test]
+    fn number_tells_equal_versions_apart() {
+        let versions = [(1, 'a'), (2, 'b'), (3, 'a')];
+        check(&versions, (1, 'a'), "aba");
+        check(&versions, (2, 'a'), "a");
+        check(&versions, (3, 'a'), "a");
+        check(&versions, (9, 'a'), "a");
+    }
+
+    #[test]
+    fn numbers_of_other_batches_are_matched_by_what_they_contain() {
+        check(&[(1, 'a'), (4, 'b')], (3, 'b'), "b");
+        check(&[(1, 'a'), (4, 'b')], (9, 'b'), "b");
+        check(&[(5, 'a'), (6, 'b')], (2, 'b'), "b");
+    }
+
+    #[test]
+    fn version_that_nobody_here_knows_is_unknown() {
+        check(&[(1, 'a')], (2, 'x'), "?a");
+        check(&[(1, 'a'), (2, 'b')], (2, 'x'), "?b");
+        let mut history = history(&[(1, 'a'), (2, 'b')]);
+        assert!(history.acknowledge(id(2, 'x')) && history.waits_since().is_some());
+        assert!(history.acknowledge(id(2, 'b')) && history.waits_since().is_none());
+    }
+
+    #[test]
+    fn oldest_of_many_versions_are_unknown() {
+        let versions: Vec<(u64, char)> = (0..100).map(|n| (n, char::from(b'a' + (n % 26) as u8))).collect();
+        let history = history(&versions);
+        assert_eq!((history.possible().count(), history.head()), (MOST, Some(None)));
+        assert_eq!(history.newest(), id(99, versions[99].1));
+    }
+
+    #[test]
+    fn first_version_of_a_new_proxy_waits() {
+        let mut history = History::first(id(1, 'a'), 'a', NOW);
+        assert!(history.head().is_none() && history.waits_since().is_some());
+        assert!(history.acknowledge(id(1, 'a')) && history.waits_since().is_none());
+        assert_eq!(history.head(), Some(Some(&'a')));
+    }
+}

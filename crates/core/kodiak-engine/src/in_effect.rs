@@ -69,7 +69,7 @@ impl InEffect {
         let fingerprint = of_inbounds(&inbounds);
         let id = |number| VersionId { number, fingerprint };
         let seen = origin.state.token;
-        let next = id(seen.map_or(0, |token| token.number).max(at.revision));
+        let next = id(at.revision.max(seen.map_or(0, |token| token.number.saturating_add(1))));
         let inbounds = match (seen, origin.before) {
             _ if !may_run => History::settled(next, inbounds, now),
             (_, Before::Unknown) => History::after_unknown(next, inbounds, now),
@@ -160,7 +160,8 @@ impl InEffect {
     }
 
     fn next_number(&self, at: Moment) -> u64 {
-        self.token().number.max(at.revision)
+        // Not every version follows from a change of the store.
+        at.revision.max(self.token().number.saturating_add(1))
     }
 }
 

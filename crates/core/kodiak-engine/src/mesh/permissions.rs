@@ -9,8 +9,9 @@ use super::{Mesh, decides_on_access};
 use crate::{
     dirty_set::DirtySet,
     engine::UpdateContext,
+    evidence::Evidence,
     in_effect::{Before, Origin},
-    permitted::{Evidence, Moved, Permitted},
+    permitted::{Moved, Permitted},
     target::{Target, Targets},
 };
 
