@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use kodiak_engine::{Engine, EngineChange, EngineSettings, Outcome, Stats, offline::Placeholders};
+use kodiak_engine::{Engine, EngineChange, EngineSettings, Outcome, Stats, Updated, offline::Placeholders};
 use kodiak_kinds::kinds;
 use kodiak_model::{
     Kri, ProxyKey,
@@ -115,11 +115,8 @@ impl Scenario {
                 }
                 Ok(Box::new(|mesh, sample| {
                     let permission = policy(KIND, "all", &allow(&json!({ "kind": "Mesh" }), &name(sample)))?;
-                    let sent = mesh.apply([permission])?.proxies.into_iter();
-                    let acknowledged = sent.filter_map(|updated| {
-                        Some(EngineChange::Acknowledged { key: updated.key, revision: updated.snapshot?.revision })
-                    });
-                    Ok(acknowledged.collect())
+                    let sent = mesh.apply([permission])?.proxies;
+                    Ok(sent.iter().filter_map(Updated::acknowledgement).collect())
                 }))
             }
             Self::Endpoint => {

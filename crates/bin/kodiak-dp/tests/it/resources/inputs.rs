@@ -10,7 +10,7 @@ use kodiak_policies::passthrough::{IpRange, OutsideDestination, PassthroughMatch
 use kodiak_xds::bootstrap::{Bootstrap, ControlPlane, XdsProtocol};
 use kodiak_xds::input::{
     Admin, AdminCertificate, AdminEndpoint, Assignment, Callee, Carried, Cas, DnsRecord, DnsTable, DynamicConfig,
-    Endpoint, Identity, Inbound, OutboundCluster, OutboundListener, Peer, ProbeEndpoint, Probes, Shape, Tags,
+    Endpoint, Identity, Inbound, OutboundCluster, OutboundListener, Peer, ProbeEndpoint, Probes, Readiness, Shape, Tags,
     TlsParameters, TlsSource, TrustedCas, UpstreamProtocol, Validation,
 };
 use kodiak_xds::node::{NodeMetadata, features};
@@ -165,7 +165,7 @@ pub(super) fn admin(endpoint: AdminEndpoint, made: &Certificates) -> Admin {
         address: "127.0.0.1".to_owned(),
         port: 9901,
         endpoint,
-        readiness_port: Some(9902),
+        readiness: Some(Readiness::Port(9902)),
         certificate: Some(Arc::new(AdminCertificate {
             certificate: made.certificate.clone(),
             key: made.key.clone(),
