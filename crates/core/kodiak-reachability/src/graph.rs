@@ -239,7 +239,10 @@ impl<C: Ord + Clone, D: Ord + Clone> Graph<C, D> {
         match inbounds {
             Inbounds::By(all) if !all.keys().any(|id| self.evaluations.get(*id).admits_everybody) => {
                 let members = all.keys().map(|id| &self.evaluations.get(*id).admitted);
-                (Origin::By(all.keys().copied().collect()), members.fold(IdentitySet::nobody(), |all, one| all.union(one)))
+                (
+                    Origin::By(all.keys().copied().collect()),
+                    members.fold(IdentitySet::nobody(), |all, one| all.union(one)),
+                )
             }
             Inbounds::Open | Inbounds::By(_) => (Origin::Everybody, IdentitySet::everybody()),
         }

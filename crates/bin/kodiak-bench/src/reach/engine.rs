@@ -106,12 +106,12 @@ impl Scenario {
                     policy(KIND, &name(n), &allow(&target, &name(version)))
                 };
                 mesh.apply(all.map(|n| change(n, 0)).collect::<anyhow::Result<Vec<_>>>()?)?;
-                mesh.apply(size.connected(0)?)?;
+                mesh.apply(connected(0)?)?;
                 Ok(Box::new(move |_, sample| Ok(vec![change(sample % size.services, sample)?])))
             }
             Self::Acknowledgements => {
                 for n in all {
-                    mesh.apply(size.connected(n)?)?;
+                    mesh.apply(connected(n)?)?;
                 }
                 Ok(Box::new(|mesh, sample| {
                     let permission = policy(KIND, "all", &allow(&json!({ "kind": "Mesh" }), &name(sample)))?;
@@ -122,7 +122,7 @@ impl Scenario {
             Self::Endpoint => {
                 mesh.apply([size.vips()?])?;
                 mesh.apply(all.clone().map(|n| size.permission_change(n)).collect::<anyhow::Result<Vec<_>>>()?)?;
-                let proxies = all.map(|n| size.connected(n)).collect::<anyhow::Result<Vec<_>>>()?;
+                let proxies = all.map(connected).collect::<anyhow::Result<Vec<_>>>()?;
                 mesh.apply(proxies.into_iter().flatten())?;
                 let backend = json!({ "kind": "MeshService", "name": name(0) });
                 let rule = json!({ "matches": [{ "path": { "type": "PathPrefix", "value": "/" } }],
@@ -164,13 +164,6 @@ impl EngineMesh {
 }
 
 impl Size {
-    /// Dataplane of a service, with its redirected proxy.
-    fn connected(self, n: usize) -> anyhow::Result<Vec<EngineChange>> {
-        let metadata = Arc::new(NodeMetadata { workdir: Some(".".to_owned()), ..NodeMetadata::default() });
-        let connected = EngineChange::Connected { key: ProxyKey::new(MESH, &name(n)), metadata };
-        Ok(vec![dataplane(n, "Ready")?, connected])
-    }
-
     fn permission_change(self, n: usize) -> anyhow::Result<EngineChange> {
         let policy = self.permission(n, 0)?;
         Ok(EngineChange::Policy { mesh: MESH.into(), key: (KIND, policy.name.clone()), policy: Some(policy) })
@@ -182,6 +175,13 @@ impl Size {
         let vips = json!({ "next": self.services, "services": services.collect::<serde_json::Map<_, _>>() });
         Ok(EngineChange::Vips { mesh: MESH.into(), vips: Some(Arc::new(serde_json::from_value(vips)?)) })
     }
+}
+
+/// Dataplane of a service, with its redirected proxy.
+fn connected(n: usize) -> anyhow::Result<Vec<EngineChange>> {
+    let metadata = Arc::new(NodeMetadata { workdir: Some(".".to_owned()), ..NodeMetadata::default() });
+    let connected = EngineChange::Connected { key: ProxyKey::new(MESH, &name(n)), metadata };
+    Ok(vec![dataplane(n, "Ready")?, connected])
 }
 
 fn dataplane(n: usize, state: &str) -> anyhow::Result<EngineChange> {

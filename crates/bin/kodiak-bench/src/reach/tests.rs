@@ -10,3 +10,11 @@ fn changed_permission_affects_its_old_and_new_callers_alone() {
         assert_eq!(measured.affected, 8, "four callers before, four others after");
     }
 }
+
+#[test]
+fn changes_cost_the_same_in_meshes_of_all_sizes() {
+    for scenario in Scenario::ALL {
+        let [small, large] = [20, 40].map(|services| scenario.measure(Size { services, edges: 4 }, 2).unwrap().stats);
+        assert_eq!((small.encoded, small.woken), (large.encoded, large.woken), "{scenario:?}");
+    }
+}

@@ -97,8 +97,9 @@ impl Mesh {
         while context.bulk > 0 && context.settings.cancellation.check().is_ok() {
             // Proxies first, so that the members of a class are published before the next class is built.
             if let Some((name, stale)) = self.unfinished.proxies.pop_first() {
-                let class = self.proxies.get(&name).and_then(|proxy| proxy.class);
-                class.into_iter().for_each(|class| self.finish_class(class, context));
+                if let Some(class) = self.proxies.get(&name).and_then(|proxy| proxy.class) {
+                    self.finish_class(class, context);
+                }
                 // It is a member of its class.
                 self.unfinished.updated(&name, stale);
                 context.bulk = context.bulk.saturating_sub(1);

@@ -1,7 +1,7 @@
 //! Sidecars of which only some tags and labels are known, and the policies that may select them.
 
+mod policies;
 mod proxies;
-mod shelves;
 #[cfg(test)]
 mod tests;
 
@@ -9,11 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kodiak_model::{ProxyType, TargetKind, TargetRef, tags};
 
+pub(crate) use self::policies::PossiblePolicies;
 pub use self::{
+    policies::{PolicyGroup, Possible},
     proxies::PartialProxies,
-    shelves::{PolicyGroup, Possible},
 };
-pub(crate) use self::shelves::Shelves;
 use crate::{Proxy, policy_index::is_wide};
 
 /// A sidecar with one inbound. It has these properties, and may have others.

@@ -19,7 +19,7 @@ pub(crate) use self::anchor::is_wide;
 use self::{anchor::Anchor, interner::ResultInterner};
 use crate::{
     Gateway, Matched, Policy, Proxy, Routes, Selection, SelectionContext, Shadow, gateway,
-    partial::{PartialProxy, Possible, Shelves},
+    partial::{PartialProxy, Possible, PossiblePolicies},
     precedence::{Strength, by_name},
     select,
 };
@@ -43,7 +43,7 @@ pub struct PolicyIndex {
     builtin: BTreeSet<Arc<str>>,
     interner: ResultInterner,
     /// Policies that may select proxies of which little is known.
-    shelves: Shelves,
+    possible: PossiblePolicies,
     last_number: u64,
     looked_at: AtomicU64,
 }
@@ -152,7 +152,7 @@ impl PolicyIndex {
             let of_kind = self.policies_by_anchor.get(kind).into_iter().flat_map(HashMap::values);
             of_kind.flatten().map(|(number, indexed)| (*number, &indexed.policy))
         };
-        let (possible, looked_at) = self.shelves.possible(kind, proxy, shadow, all);
+        let (possible, looked_at) = self.possible.possible(kind, proxy, shadow, all);
         self.looked_at.fetch_add(looked_at as u64, Ordering::Relaxed);
         possible
     }
@@ -226,7 +226,7 @@ impl PolicyIndex {
     fn file(&mut self, key: &PolicyKey, policy: Option<Arc<Policy>>) {
         let (kind, _) = key;
         if let Some(old) = self.policies.remove(key) {
-            self.shelves.remove(kind, old.number, &old.policy);
+            self.possible.remove(kind, old.number, &old.policy);
             if let Some(at_anchor) = self.policies_by_anchor.get_mut(kind)
                 && let Some(indexed) = at_anchor.get_mut(&old.anchor)
             {
@@ -250,7 +250,7 @@ impl PolicyIndex {
         }
         self.last_number += 1;
         let number = self.last_number;
-        self.shelves.insert(kind, number, &policy);
+        self.possible.insert(kind, number, &policy);
         let (strength, anchor) = (Strength::of(&policy), anchor::of_policy(&policy, &self.routes));
         let indexed = Arc::new(IndexedPolicy { policy, strength, anchor, number });
         self.policies_by_anchor

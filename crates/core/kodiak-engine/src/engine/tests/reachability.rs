@@ -197,7 +197,8 @@ fn route_of_the_mesh_makes_no_class_depend_on_other_destinations() {
     world.assign_vips();
     let everybody = json!([{ "targetRef": { "kind": "Mesh" }, "default": { "action": "Allow" } }]);
     world.permission("y", Some(&json!({ "targetRef": service("y"), "from": everybody }).to_string()));
-    let rule = json!({ "default": { "backendRefs": [service("y"), { "kind": "MeshService", "labels": { "app": "z" } }] } });
+    let rule =
+        json!({ "default": { "backendRefs": [service("y"), { "kind": "MeshService", "labels": { "app": "z" } }] } });
     let to = json!([{ "targetRef": service("x"), "rules": [rule] }]);
     world.policy("MeshTCPRoute", "route", Some(&json!({ "targetRef": { "kind": "Mesh" }, "to": to }).to_string()));
     world.acknowledge();

@@ -10,7 +10,7 @@ use super::{PartialProxy, Profile, Property, Requirements, narrowest, requiremen
 use crate::{Policy, Shadow};
 
 /// With more profiles of one kind, all are built again when they are asked for: one that is not in use costs every change.
-const MOST_SHELVES: usize = 256;
+const MOST_PROFILES: usize = 256;
 
 /// Policies that may select a partial proxy.
 #[derive(Debug)]
@@ -44,11 +44,19 @@ impl PolicyGroup {
 
 /// Policies of each kind by the profiles that were asked for.
 #[derive(Default)]
-pub(crate) struct Shelves(Mutex<BTreeMap<&'static str, BTreeMap<(bool, Profile), Shelf>>>);
+pub(crate) struct PossiblePolicies(Mutex<BTreeMap<&'static str, ByProfile>>);
+
+type ByProfile = BTreeMap<Asked, Candidates>;
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Asked {
+    with_shadow: bool,
+    profile: Profile,
+}
 
 /// Policies of one kind, for proxies with the same known properties.
 #[derive(Default)]
-struct Shelf {
+struct Candidates {
     /// Those that require only properties which are not known.
     grouped: Numbered,
     group: OnceLock<Arc<PolicyGroup>>,
@@ -60,7 +68,7 @@ struct Shelf {
 /// Policies by the number of the index, which changes with every change of the policy.
 type Numbered = BTreeMap<u64, Arc<Policy>>;
 
-impl Shelves {
+impl PossiblePolicies {
     /// Policies of a kind that may select the proxy, and the number of policies that were looked at for that. `all` are the
     /// policies of the kind.
     pub(crate) fn possible<'a, I: Iterator<Item = (u64, &'a Arc<Policy>)>>(
@@ -70,62 +78,62 @@ impl Shelves {
         shadow: Shadow,
         all: impl FnOnce() -> I,
     ) -> (Possible, usize) {
-        let mut shelves = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_kind = shelves.entry(kind).or_default();
-        let key = (shadow == Shadow::Included, proxy.profile());
+        let mut kinds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_kind = kinds.entry(kind).or_default();
+        let asked = Asked { with_shadow: shadow == Shadow::Included, profile: proxy.profile() };
         let mut looked_at = 0;
-        if !of_kind.contains_key(&key) {
-            if of_kind.len() >= MOST_SHELVES {
+        if !of_kind.contains_key(&asked) {
+            if of_kind.len() >= MOST_PROFILES {
                 of_kind.clear();
             }
-            let mut shelf = Shelf::default();
+            let mut new = Candidates::default();
             for (number, policy) in all() {
                 looked_at += 1;
-                shelf.insert(&key, number, policy);
+                new.insert(&asked, number, policy);
             }
-            of_kind.insert(key.clone(), shelf);
+            of_kind.insert(asked.clone(), new);
         }
-        let shelf = &of_kind[&key];
-        let group = shelf.group.get_or_init(|| {
-            looked_at += shelf.grouped.len();
-            Arc::new(PolicyGroup { policies: shelf.grouped.values().cloned().collect(), derived: OnceLock::new() })
+        let Candidates { grouped, group, by_property, others } = &of_kind[&asked];
+        let group = group.get_or_init(|| {
+            looked_at += grouped.len();
+            Arc::new(PolicyGroup { policies: grouped.values().cloned().collect(), derived: OnceLock::new() })
         });
         let pairs = proxy.0.iter().map(|(property, value)| (property.clone(), value.clone()));
-        let narrowed = pairs.filter_map(|pair| shelf.by_property.get(&pair)).flatten();
-        let candidates: BTreeMap<&u64, &Arc<Policy>> = narrowed.chain(&shelf.others).collect();
-        looked_at += candidates.len();
-        let others = candidates.into_values().filter(|policy| proxy.may_be_selected(policy.body.target.as_ref()));
+        let narrowed = pairs.filter_map(|pair| by_property.get(&pair)).flatten();
+        let compared: BTreeMap<&u64, &Arc<Policy>> = narrowed.chain(others).collect();
+        looked_at += compared.len();
+        let others = compared.into_values().filter(|policy| proxy.may_be_selected(policy.body.target.as_ref()));
         (Possible { group: group.clone(), others: others.cloned().collect() }, looked_at)
     }
 
     pub(crate) fn insert(&mut self, kind: &'static str, number: u64, policy: &Arc<Policy>) {
-        for (key, shelf) in self.of_kind(kind) {
-            shelf.insert(key, number, policy);
+        for (asked, candidates) in self.of_kind(kind) {
+            candidates.insert(asked, number, policy);
         }
     }
 
     pub(crate) fn remove(&mut self, kind: &'static str, number: u64, policy: &Policy) {
-        for (key, shelf) in self.of_kind(kind) {
-            shelf.remove(key, number, policy);
+        for (asked, candidates) in self.of_kind(kind) {
+            candidates.remove(asked, number, policy);
         }
     }
 
-    fn of_kind(&mut self, kind: &'static str) -> impl Iterator<Item = (&(bool, Profile), &mut Shelf)> {
+    fn of_kind(&mut self, kind: &'static str) -> impl Iterator<Item = (&Asked, &mut Candidates)> {
         self.0.get_mut().unwrap_or_else(PoisonError::into_inner).get_mut(kind).into_iter().flatten()
     }
 }
 
-impl Shelf {
-    fn insert(&mut self, key: &(bool, Profile), number: u64, policy: &Arc<Policy>) {
-        self.change(key, policy, |policies| drop(policies.insert(number, policy.clone())));
+impl Candidates {
+    fn insert(&mut self, asked: &Asked, number: u64, policy: &Arc<Policy>) {
+        self.change(asked, policy, |policies| drop(policies.insert(number, policy.clone())));
     }
 
-    fn remove(&mut self, key: &(bool, Profile), number: u64, policy: &Policy) {
-        self.change(key, policy, |policies| drop(policies.remove(&number)));
+    fn remove(&mut self, asked: &Asked, number: u64, policy: &Policy) {
+        self.change(asked, policy, |policies| drop(policies.remove(&number)));
     }
 
     /// Changes the policies among which this one is.
-    fn change(&mut self, (with_shadow, profile): &(bool, Profile), policy: &Policy, change: impl FnOnce(&mut Numbered)) {
+    fn change(&mut self, Asked { with_shadow, profile }: &Asked, policy: &Policy, change: impl FnOnce(&mut Numbered)) {
         if policy.meta().is_shadow() && !with_shadow {
             return;
         }
