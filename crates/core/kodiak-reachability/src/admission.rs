@@ -61,7 +61,9 @@ impl Admission {
     pub fn at(self, sni: &str) -> Self {
         match self {
             Self::Open => Self::Open,
-            Self::By(permissions) => Self::any([Self::By(permissions.iter().map(|one| Arc::new(one.at(sni))).collect())]),
+            Self::By(permissions) => {
+                Self::any([Self::By(permissions.iter().map(|one| Arc::new(one.at(sni))).collect())])
+            }
         }
     }
 }

@@ -10,8 +10,8 @@ use kodiak_policies::passthrough::{IpRange, OutsideDestination, PassthroughMatch
 use kodiak_xds::bootstrap::{Bootstrap, ControlPlane, XdsProtocol};
 use kodiak_xds::input::{
     Admin, AdminCertificate, AdminEndpoint, Assignment, Callee, Carried, Cas, DnsRecord, DnsTable, DynamicConfig,
-    Endpoint, Identity, Inbound, OutboundCluster, OutboundListener, Peer, ProbeEndpoint, Probes, Readiness, Shape, Tags,
-    TlsParameters, TlsSource, TrustedCas, UpstreamProtocol, Validation,
+    Endpoint, Identity, Inbound, OutboundCluster, OutboundListener, Peer, ProbeEndpoint, Probes, Readiness, Shape,
+    Tags, TlsParameters, TlsSource, TrustedCas, UpstreamProtocol, Validation,
 };
 use kodiak_xds::node::{NodeMetadata, features};
 use kodiak_xds::{dns, names};
