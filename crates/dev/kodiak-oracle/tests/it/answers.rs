@@ -137,7 +137,7 @@ fn is_served(world: &World, name: &str) -> bool {
     target.is_none_or(|(_, inbounds)| inbounds.is_some()) || name.starts_with("kri_extsvc_")
 }
 
-fn backend(world: &World, name: &str, port: u16) -> Backend {
+pub(crate) fn backend(world: &World, name: &str, port: u16) -> Backend {
     let object = world.destinations(MESH).find(|destination| destination.kri.to_string() == name);
     match object {
         None => Backend::Service(BTreeMap::from([("kuma.io/service".to_owned(), name.to_owned())])),

@@ -16,7 +16,7 @@ use serde_json::Value;
 const MESHES: usize = 96;
 
 /// The documents without modes of their own, so that the setting decides.
-fn documents(mesh: &Mesh) -> Vec<Value> {
+pub(crate) fn documents(mesh: &Mesh) -> Vec<Value> {
     let mut documents = mesh.documents();
     for labels in documents.iter_mut().filter_map(|document| document.get_mut("labels")?.as_object_mut()) {
         labels.remove(REACHABILITY);
