@@ -29,7 +29,7 @@ pub use desired::{applied_provider, creates_trust, current, desired, expected, t
 pub use presence::{AbsenceLimits, Moment, disconnected};
 pub use progress::{Progress, Step};
 pub use relabelled::relabelled;
-pub use spiffe_id::{Identity, issuing, of_proxy, possible};
+pub use spiffe_id::{Identity, issuing, of_proxy};
 pub use status::{RolloutStatus, rollout_status};
 pub use tls::{TlsPolicies, accepts, is_permissive};
 pub use trust::is_trusted;

@@ -1,10 +1,6 @@
 //! SPIFFE ID that a MeshIdentity gives to a proxy.
 
-use std::{
-    cmp::Reverse,
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
 use kodiak_model::{
     Condition, Kri, LabelSelector, Labels, ResourceKey,
@@ -55,16 +51,6 @@ impl Identity {
 pub fn of_proxy(identities: &[Identity], proxy: &Proxy, zone: &str) -> Option<String> {
     let identity = issuing(identities, proxy)?;
     if identity.ready { render(identity, proxy, zone) } else { None }
-}
-
-/// SPIFFE IDs that a proxy has, or will have when a MeshIdentity gets its provider, becomes ready, or another one is deleted.
-pub fn possible<'a>(identities: impl IntoIterator<Item = &'a Identity>, proxy: &Proxy) -> BTreeSet<String> {
-    let zone = proxy.meta().zone().unwrap_or(DEFAULT_ZONE);
-    let selecting = identities.into_iter().filter(|identity| {
-        let selector = identity.spec.selector.as_ref().and_then(|selector| selector.dataplane.as_ref());
-        selector.is_some_and(|selector| selector.matches(&proxy.labels))
-    });
-    selecting.filter_map(|identity| render(identity, proxy, zone)).collect()
 }
 
 /// The one that a proxy gets its identity from, once that is ready.
@@ -198,29 +184,6 @@ mod tests {
         };
         assert_eq!(issued(&[&wide, &narrow]).as_deref(), Some("spiffe://mesh/narrow"));
         assert_eq!(issued(&[&narrow, &same, &wide]).as_deref(), Some("spiffe://mesh/same"));
-    }
-
-    #[test]
-    fn possible_ids_are_those_of_all_identities_that_select_the_proxy() {
-        let labels = json!({ "app": "web" });
-        let mut without = spec(&labels, "/expected");
-        without["provider"] = Value::Null;
-        let all = [
-            identity("a", true, &without),
-            identity("b", false, &spec(&labels, "/waiting")),
-            identity("c", true, &spec(&json!({ "app": "other" }), "/other")),
-        ];
-        let proxy = Proxy {
-            mesh: "default".into(),
-            name: "web-1".into(),
-            labels: Arc::new(serde_json::from_value(labels).unwrap()),
-            dataplane: Arc::default(),
-            admission: None,
-        };
-        assert_eq!(
-            possible(&all, &proxy).into_iter().collect::<Vec<_>>(),
-            ["spiffe://mesh/expected", "spiffe://mesh/waiting"]
-        );
     }
 
     #[test]

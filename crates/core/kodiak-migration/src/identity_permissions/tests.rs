@@ -350,7 +350,7 @@ fn verdicts(world: &World, issued: bool) -> Vec<Action> {
         let permissions = proof::permissions(matched.inbounds.get(&0).into_iter().flatten());
         for client in world.proxies("default") {
             let uris = if issued {
-                kodiak_identity::possible(&identities, client).into_iter().collect()
+                identities.iter().filter_map(|identity| identity.id_of(client)).collect()
             } else {
                 kodiak_reachability::certificate("default", client).unwrap().to_vec()
             };

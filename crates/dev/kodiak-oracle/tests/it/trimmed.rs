@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use kodiak_inspection::calls::Trimming;
 use kodiak_model::labels::REACHABILITY;
-use kodiak_oracle::meshes::{Mesh, all_meshes};
+use kodiak_model::{Cancellation, ProxyKey};
+use kodiak_oracle::meshes::{MESH, Mesh, all_meshes};
 use kodiak_oracle::settled::Settled;
 use kodiak_oracle::{Answer, Attempt, Caller, Oracle, Reason};
 use kodiak_reachability::Mode;
@@ -11,6 +13,8 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 use serde_json::Value;
+
+use crate::answers::backend;
 
 /// Meshes whose kept destinations are counted.
 const MESHES: usize = 96;
@@ -62,10 +66,14 @@ fn accepts_plain_text(oracle: &Oracle, attempt: &Attempt) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Meshes with every issuer of certificates, every mode of mutual TLS, and routes.
+    /// Meshes with every issuer of certificates, every mode of mutual TLS, and routes; also in the middle of a rollout.
     #[test]
-    fn no_destination_is_lost_that_answers(mesh in all_meshes()) {
+    fn no_destination_is_lost_that_answers(mesh in all_meshes(), before in proptest::option::of(all_meshes())) {
         let settled = Settled::of(documents(&mesh)).map_err(TestCaseError::fail)?;
+        let settled = match before {
+            Some(before) => settled.moving_from(&Settled::of(documents(&before)).unwrap()),
+            None => settled,
+        };
         let [everything, trimmed] = [Mode::Off, Mode::On].map(|mode| settled.oracle(mode));
         for sidecar in mesh.sidecars.iter().filter(|sidecar| sidecar.is_redirected()) {
             for (name, address, port) in settled.destinations() {
@@ -74,6 +82,31 @@ proptest! {
                 let found = trimmed.call(&sidecar.name, &address, port);
                 let is_answer = |answer: &Answer| matches!(answer, Answer::Answered | Answer::Refused(Reason::Responded(_)));
                 prop_assert!(!is_answer(&expected) || found == expected, "{} calls {name}: {found}", sidecar.name);
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Reports name the outbounds that the engine removes, also in the middle of a rollout.
+    #[test]
+    fn report_names_the_outbounds_that_are_removed(mesh in all_meshes(), before in proptest::option::of(all_meshes())) {
+        let settled = Settled::of(documents(&mesh)).map_err(TestCaseError::fail)?;
+        let settled = match before {
+            Some(before) => settled.moving_from(&Settled::of(documents(&before)).unwrap()),
+            None => settled,
+        };
+        let [everything, trimmed] = [Mode::Off, Mode::On].map(|mode| settled.oracle(mode));
+        let trimming = Trimming::of(&settled.world, MESH, Mode::On, &Cancellation::never()).unwrap();
+        for sidecar in mesh.sidecars.iter().filter(|sidecar| sidecar.is_redirected()) {
+            let proxy = settled.world.proxy(&ProxyKey::new(MESH, &sidecar.name)).unwrap();
+            let client = trimming.client(proxy);
+            for (name, address, port) in settled.destinations() {
+                let has = |oracle: &Oracle| oracle.has_listener(&sidecar.name, &address.to_string(), port);
+                let is_trimmed = trimming.exempt(proxy).is_none() && client.trims_port(&backend(&settled.world, &name, port));
+                prop_assert_eq!(has(&trimmed), has(&everything) && !is_trimmed, "{} calls {}:{}", sidecar.name, name, port);
             }
         }
     }
