@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use kodiak_api::inspect::InspectError;
+use kodiak_api::inspect::{ConfigDiff, InspectError};
 use kodiak_catalog::FileSources;
 use kodiak_engine::{
     EngineChange, EngineSettings,
@@ -30,14 +30,11 @@ const LARGEST: usize = 16 << 20;
 
 /// Configuration diff of the proxies of a mesh between two snapshots, including the writes that reconcilers would make
 /// after the change: a different mode of a mesh creates or deletes MeshServices.
-pub(crate) fn between(
-    stored: &Snapshot,
-    after: &Snapshot,
+pub(crate) fn of(
+    ConfigDiff { mesh, before: stored, after, full }: ConfigDiff<'_>,
     settings: EngineSettings,
     services: &service_status::ServiceSettings,
     files: &FileSources,
-    mesh: &str,
-    full: bool,
 ) -> Result<Value, InspectError> {
     let cancellation = settings.cancellation.clone();
     let reconciled = preview(stored, after, mesh, services, &cancellation)?;

@@ -9,7 +9,9 @@ use std::{
 };
 
 use jiff::Timestamp;
-use kodiak_engine::{ClientPair, Engine, EngineChange, EngineSettings, Identities, Leaf, LeafRequest, Outcome};
+use kodiak_engine::{
+    AcknowledgedState, ClientPair, Engine, EngineChange, EngineSettings, Identities, Leaf, LeafRequest, Outcome,
+};
 use kodiak_model::{ProxyKey, ResourceKey, kinds::mesh_external_service::Source};
 use kodiak_reconcilers::quarantine::{Built, Entry, Panicked, Quarantine, build, caught};
 use kodiak_xds::input::AdminCertificate;
@@ -48,6 +50,7 @@ impl GuardedEngine {
         now: Timestamp,
     ) -> Outcome {
         let (mut changes, mut newest) = (others, BTreeSet::new());
+        self.engine.set_stored(inputs.iter().map(|input| input.revision).max().unwrap_or_default());
         for input in inputs {
             let is_removal = input.change.is_removal();
             // A proxy that reconnects is tried again: its metadata may differ.
@@ -72,9 +75,9 @@ impl GuardedEngine {
         applied.unwrap_or_else(|panicked| self.rebuild(&newest, &panicked, &identities, now))
     }
 
-    /// Proxies whose acknowledgement of this revision clients wait for.
-    pub(crate) fn awaited(&self) -> impl Iterator<Item = (ProxyKey, u64)> {
-        self.engine.awaited()
+    /// Whether an insight tells anything new.
+    pub(crate) fn is_news(&self, key: &ProxyKey, state: Option<AcknowledgedState>) -> bool {
+        self.engine.is_news(key, state)
     }
 
     /// Rebuilds the engine. Resources that were applied before come first, so that a new one is found to be faulty.

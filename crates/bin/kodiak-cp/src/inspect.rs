@@ -5,8 +5,8 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use jiff::Timestamp;
 use kodiak_api::inspect::{
-    AdminQuery, CertificateStatus, Config, ConfigOptions, InspectError, InspectFuture, MtlsStep, Proxies, Quarantined,
-    Status, TypeStatus,
+    AdminQuery, CertificateStatus, Config, ConfigDiff, ConfigOptions, InspectError, InspectFuture, MtlsStep, Proxies,
+    Quarantined, Status, TypeStatus,
 };
 use kodiak_ca::{Expiries, LeafExpiry, MeshCas};
 use kodiak_engine::{admin_port, redacted};
@@ -17,7 +17,7 @@ use kodiak_reconcilers::{
     AbsenceLimits, Moment,
     quarantine::{Entry, Quarantine},
 };
-use kodiak_store::{Snapshot, Store};
+use kodiak_store::Store;
 use kodiak_traffic::Recorded;
 use kodiak_xds_stream::TypeUrl;
 use serde_json::Value;
@@ -93,15 +93,8 @@ impl Proxies for Inspector {
         Ok(Config { xds, diff: None })
     }
 
-    fn diff(
-        &self,
-        mesh: &str,
-        before: &Snapshot,
-        after: &Snapshot,
-        full: bool,
-        cancellation: &Cancellation,
-    ) -> Result<Value, InspectError> {
-        self.offline.diff(mesh, before, after, full, cancellation)
+    fn diff(&self, between: ConfigDiff<'_>, cancellation: &Cancellation) -> Result<Value, InspectError> {
+        self.offline.diff(between, cancellation)
     }
 
     fn ask(&self, proxy: ProxyKey, question: AdminQuery) -> InspectFuture<Bytes> {

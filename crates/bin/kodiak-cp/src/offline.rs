@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use kodiak_api::inspect::{AdminQuery, Config, ConfigOptions, InspectError, InspectFuture, Proxies, Status};
+use kodiak_api::inspect::{
+    AdminQuery, Config, ConfigDiff, ConfigOptions, InspectError, InspectFuture, Proxies, Status,
+};
 use kodiak_catalog::FileSources;
 use kodiak_engine::{EngineChange, EngineSettings, offline::OfflineMesh, patch, redacted};
 use kodiak_envoy::json;
@@ -73,16 +75,9 @@ impl Proxies for Offline {
         Ok(Config { xds, diff })
     }
 
-    fn diff(
-        &self,
-        mesh: &str,
-        before: &Snapshot,
-        after: &Snapshot,
-        full: bool,
-        cancellation: &Cancellation,
-    ) -> Result<Value, InspectError> {
+    fn diff(&self, between: ConfigDiff<'_>, cancellation: &Cancellation) -> Result<Value, InspectError> {
         let settings = EngineSettings { cancellation: cancellation.clone(), ..self.settings.clone() };
-        diff::between(before, after, settings, &self.services, &self.files, mesh, full)
+        diff::of(between, settings, &self.services, &self.files)
     }
 
     fn ask(&self, _: ProxyKey, _: AdminQuery) -> InspectFuture<Bytes> {

@@ -5,21 +5,25 @@
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use anyhow::Context as _;
 use jiff::Timestamp;
 use kodiak_ca::{Expiries, MeshCas};
-use kodiak_engine::{EngineChange, EngineSettings, Issued, Outcome, Updated};
+use kodiak_engine::{AcknowledgedState, EngineChange, EngineSettings, Issued, Outcome, Updated};
 use kodiak_metrics::XdsMetrics;
-use kodiak_model::{ResourceKey, kinds::dataplane_insight::MtlsInsight};
-use kodiak_proxies::{ProxyEvent, Recheck, Registry};
+use kodiak_model::{ProxyKey, ResourceKey, kinds::dataplane_insight::MtlsInsight};
+use kodiak_proxies::{ProxyEvent, Recheck, Registry, SnapshotTokens};
 use kodiak_reconcilers::quarantine::Quarantine;
 use kodiak_store::{self as store, Store, StoreError, Watch};
 use tokio::{
     sync::{mpsc, oneshot},
     task::JoinSet,
-    time::{Instant, sleep, sleep_until},
+    time::{Instant, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -35,8 +39,6 @@ const QUIET: Duration = Duration::from_millis(2);
 const MAX: Duration = Duration::from_millis(50);
 /// Changes are batched, too, while proxies are sent the previous ones, but at most for this time.
 const MAX_PUSH: Duration = Duration::from_secs(1);
-/// Interval at which acknowledgements are polled while clients wait for them.
-const ACKNOWLEDGED: Duration = Duration::from_millis(50);
 /// Interval at which certificates are checked for renewal. The shortest lifetime is two seconds.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -77,7 +79,6 @@ impl Writer {
         let mut published = Instant::now();
         loop {
             let mut batch = Batch::default();
-            let is_awaited = engine.awaited().next().is_some();
             tokio::select! {
                 biased;
                 () = self.drain.cancelled() => return Ok(()),
@@ -89,16 +90,14 @@ impl Writer {
                 Some(event) = self.events.recv() => batch.event(event),
                 Some(found) = self.found.recv() => self.moved(found, &mut batch),
                 _ = tick.tick() => batch.others.push(EngineChange::Tick),
-                () = sleep(ACKNOWLEDGED), if is_awaited => (),
                 // Fatal, because a revoked token may still be in use.
                 Some(rechecked) = rechecks.join_next() => rechecked.context("the recheck of tokens panicked")?,
             }
             self.gather(&mut watch, &mut batch, published + MAX_PUSH).await?;
-            batch.others.extend(engine.awaited().filter_map(|(key, awaited)| {
-                let revision = self.registry.acknowledged(&key).filter(|revision| *revision >= awaited)?;
-                Some(EngineChange::Acknowledged { key, revision })
-            }));
-            let Batch { inputs, others, recheck } = batch;
+            let Batch { inputs, mut others, acknowledged, recheck } = batch;
+            // Insights are written all the time, and most say nothing new.
+            let news = acknowledged.into_iter().filter(|(key, state)| engine.is_news(key, *state));
+            others.extend(news.map(|(key, state)| EngineChange::Acknowledged { key, state }));
             for input in &inputs {
                 if let EngineChange::Disconnected { key } = &input.change {
                     self.expiries.disconnected(key);
@@ -172,7 +171,7 @@ impl Writer {
         self.metrics.generated(stats.encoded, stats.woken, took);
         self.registry.begin_pushes(proxies.len());
         for updated in proxies {
-            let Updated { key, snapshot, faults, rollout, issued } = updated;
+            let Updated { key, snapshot, faults, rollout, permissions, issued } = updated;
             self.expiries.issued(&key, issued.as_ref());
             self.registry.issued(&key, issued.as_ref().map(certificate).unwrap_or_default());
             if !faults.is_empty() {
@@ -180,7 +179,8 @@ impl Writer {
                 self.metrics.snapshot_invalid();
             }
             if let Some(snapshot) = snapshot {
-                self.registry.publish(&key, snapshot, rollout, faults);
+                let permissions = permissions.map(|token| token.to_string().into()).unwrap_or_default();
+                self.registry.publish(&key, snapshot, SnapshotTokens { rollout, permissions }, faults);
             }
         }
     }
@@ -192,6 +192,8 @@ struct Batch {
     inputs: Vec<Input>,
     /// Changes without a resource.
     others: Vec<EngineChange>,
+    /// States of proxies in their insights.
+    acknowledged: BTreeMap<ProxyKey, Option<AcknowledgedState>>,
     /// Streams whose token must be verified again, and whose health checks may have changed.
     recheck: BTreeSet<Recheck>,
 }
@@ -216,6 +218,7 @@ impl Batch {
         let (key, revision) = (change.key.clone(), change.revision);
         match EngineChange::of(change).map(|change| located(change, addresses)) {
             Some(change @ (EngineChange::Secret { .. } | EngineChange::Tick)) => self.others.push(change),
+            Some(EngineChange::Acknowledged { key, state }) => drop(self.acknowledged.insert(key, state)),
             Some(change) => self.inputs.push(Input { key, revision, change }),
             None => (),
         }

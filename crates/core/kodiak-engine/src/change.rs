@@ -14,6 +14,8 @@ use kodiak_services::vips::Vips;
 use kodiak_world::Destination;
 use kodiak_xds::node::NodeMetadata;
 
+use crate::AcknowledgedState;
+
 /// A changed resource or connection. `None`: it was deleted.
 #[derive(Debug, Clone)]
 pub enum EngineChange {
@@ -73,10 +75,10 @@ pub enum EngineChange {
     Disconnected {
         key: ProxyKey,
     },
-    /// A proxy has acknowledged its configuration of this revision in full.
+    /// A DataplaneInsight. No proxy depends on anything else in it.
     Acknowledged {
         key: ProxyKey,
-        revision: u64,
+        state: Option<AcknowledgedState>,
     },
     /// Time passed: certificates may be due for renewal.
     Tick,
@@ -94,12 +96,9 @@ impl EngineChange {
             Self::OtlpBackend { backend, .. } => backend.is_none(),
             Self::ZoneEgress { egress, .. } => egress.is_none(),
             Self::Policy { policy, .. } => policy.is_none(),
+            Self::Acknowledged { state, .. } => state.is_none(),
             Self::Disconnected { .. } => true,
-            Self::UnreadableRollout { .. }
-            | Self::Secret { .. }
-            | Self::Connected { .. }
-            | Self::Acknowledged { .. }
-            | Self::Tick => false,
+            Self::UnreadableRollout { .. } | Self::Secret { .. } | Self::Connected { .. } | Self::Tick => false,
         }
     }
 }

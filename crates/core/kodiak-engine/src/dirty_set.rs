@@ -23,8 +23,12 @@ pub(crate) struct DirtySet {
     pub(crate) reclassified: BTreeSet<Arc<str>>,
     /// Destinations whose callers may be others now.
     pub(crate) admissions: BTreeSet<Target>,
-    /// Destinations whose permissions changed: their servers get them first.
-    pub(crate) permissions: BTreeSet<Target>,
+    /// Proxies that connected or disconnected, or whose insight changed.
+    pub(crate) servers: BTreeSet<Arc<str>>,
+    /// Dataplanes that may admit other callers now, or did for a moment.
+    pub(crate) touched_servers: BTreeSet<Arc<str>>,
+    /// Proxies that may present other certificates.
+    pub(crate) clients: BTreeSet<Arc<str>>,
     /// A MeshHTTPRoute, which other policies may target.
     pub(crate) routes: bool,
     /// Certificates may be due for renewal.

@@ -15,7 +15,13 @@ use kodiak_rules::Shadow;
 use kodiak_xds::names::Naming;
 use kodiak_xds_stream::Snapshot;
 
-use crate::{EngineChange, Identities, Leaf, cache::Cache, mesh::Mesh};
+use crate::{
+    EngineChange, Identities, Leaf,
+    acknowledged::{AcknowledgedState, PermissionsToken},
+    cache::Cache,
+    in_effect::Moment,
+    mesh::Mesh,
+};
 
 #[derive(Debug, Clone, Default)]
 pub struct EngineSettings {
@@ -40,6 +46,10 @@ pub struct Engine {
     meshes: BTreeMap<Arc<str>, Mesh>,
     egresses: BTreeMap<Arc<str>, Arc<ZoneEgress>>,
     cache: Cache,
+    /// By mesh and name of the proxy.
+    acknowledged: BTreeMap<Arc<str>, BTreeMap<Arc<str>, AcknowledgedState>>,
+    /// Of the store.
+    stored: u64,
     revision: u64,
 }
 
@@ -48,9 +58,21 @@ pub(crate) struct UpdateContext<'a> {
     pub(crate) settings: &'a EngineSettings,
     pub(crate) egresses: &'a BTreeMap<Arc<str>, Arc<ZoneEgress>>,
     pub(crate) cache: &'a mut Cache,
+    acknowledged: &'a BTreeMap<Arc<str>, BTreeMap<Arc<str>, AcknowledgedState>>,
+    stored: u64,
     pub(crate) identities: &'a dyn Identities,
     pub(crate) now: Timestamp,
     pub(crate) revision: u64,
+}
+
+impl UpdateContext<'_> {
+    pub(crate) fn moment(&self) -> Moment {
+        Moment { revision: self.stored, now: self.now }
+    }
+
+    pub(crate) fn acknowledged(&self, mesh: &str, proxy: &str) -> AcknowledgedState {
+        self.acknowledged.get(mesh).and_then(|mesh| mesh.get(proxy)).copied().unwrap_or_default()
+    }
 }
 
 /// Result of a batch of changes.
@@ -70,10 +92,18 @@ pub struct Updated {
     pub faults: Vec<String>,
     /// Token of the mTLS rollout step that the proxy acknowledges with its snapshot.
     pub rollout: Arc<str>,
+    /// Permissions and certificates that the proxy acknowledges with its snapshot. `None` if nobody waits for it.
+    pub permissions: Option<PermissionsToken>,
     pub issued: Option<Issued>,
 }
 
 impl Updated {
+    /// The change after the proxy has acknowledged its snapshot, and its insight says so.
+    pub fn acknowledgement(&self) -> Option<EngineChange> {
+        let state = AcknowledgedState { online: true, left: None, has_run: true, token: Some(self.permissions?) };
+        Some(EngineChange::Acknowledged { key: self.key.clone(), state: Some(state) })
+    }
+
     /// Whether the snapshot is of this revision. Otherwise only the faults of the proxy changed.
     fn is_published(&self, revision: u64) -> bool {
         self.snapshot.as_ref().is_some_and(|snapshot| snapshot.revision == revision)
@@ -107,9 +137,16 @@ impl Engine {
         Self { settings, ..Self::default() }
     }
 
-    /// An empty engine whose revisions follow those of this one, which may have panicked.
+    /// An empty engine whose revisions follow those of this one, which may have panicked. It knows what proxies have
+    /// acknowledged.
     pub fn restarted(&self) -> Self {
-        Self { settings: self.settings.clone(), revision: self.revision, ..Self::default() }
+        let (settings, acknowledged) = (self.settings.clone(), self.acknowledged.clone());
+        Self { settings, acknowledged, stored: self.stored, revision: self.revision, ..Self::default() }
+    }
+
+    /// Revision of the store with the changes that are applied next.
+    pub fn set_stored(&mut self, revision: u64) {
+        self.stored = self.stored.max(revision);
     }
 
     /// Applies all changes, then updates the affected meshes once.
@@ -132,6 +169,8 @@ impl Engine {
                 settings: &self.settings,
                 egresses: &self.egresses,
                 cache: &mut self.cache,
+                acknowledged: &self.acknowledged,
+                stored: self.stored,
                 identities,
                 now,
                 revision: self.revision,
@@ -155,12 +194,15 @@ impl Engine {
         self.meshes.get(&key.mesh)?.proxies.get(&key.name)?.snapshot.clone()
     }
 
-    /// Proxies whose acknowledgement of this revision, or of a later one, is to be reported as a change: clients wait for it.
-    pub fn awaited(&self) -> impl Iterator<Item = (ProxyKey, u64)> {
-        let key = |mesh: &Arc<str>, name: &Arc<str>| ProxyKey { mesh: mesh.clone(), name: name.clone() };
-        self.meshes.iter().flat_map(move |(mesh, state)| {
-            state.awaited().into_iter().map(move |(name, revision)| (key(mesh, name), revision))
-        })
+    /// The current state of a connected proxy.
+    pub fn updated(&self, key: &ProxyKey) -> Option<Updated> {
+        self.meshes.get(&key.mesh)?.updated(&key.name)
+    }
+
+    /// Whether an insight tells anything new.
+    pub fn is_news(&self, key: &ProxyKey, state: Option<AcknowledgedState>) -> bool {
+        let known = self.acknowledged.get(&key.mesh).and_then(|mesh| mesh.get(&key.name));
+        known.copied() != state
     }
 
     /// Number of resources encoded so far.
@@ -197,8 +239,11 @@ impl Engine {
             EngineChange::Policy { mesh, key, policy } => self.mesh(&mesh, touched).set_policy(&key, policy.as_ref()),
             EngineChange::Connected { key, metadata } => self.mesh(&key.mesh, touched).connect(&key.name, metadata),
             EngineChange::Disconnected { key } => self.mesh(&key.mesh, touched).disconnect(&key.name),
-            EngineChange::Acknowledged { key, revision } => {
-                self.mesh(&key.mesh, touched).acknowledge(&key.name, revision);
+            EngineChange::Acknowledged { key, state } => {
+                if self.is_news(&key, state) {
+                    self.set_acknowledged(&key, state);
+                    self.mesh(&key.mesh, touched).acknowledged(&key.name);
+                }
             }
             EngineChange::Tick => {
                 for (name, mesh) in &mut self.meshes {
@@ -206,6 +251,17 @@ impl Engine {
                     touched.insert(name.clone());
                 }
             }
+        }
+    }
+
+    fn set_acknowledged(&mut self, key: &ProxyKey, state: Option<AcknowledgedState>) {
+        let of_mesh = self.acknowledged.entry(key.mesh.clone()).or_default();
+        match state {
+            Some(state) => drop(of_mesh.insert(key.name.clone(), state)),
+            None => drop(of_mesh.remove(&key.name)),
+        }
+        if of_mesh.is_empty() {
+            self.acknowledged.remove(&key.mesh);
         }
     }
 

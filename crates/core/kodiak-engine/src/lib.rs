@@ -19,6 +19,7 @@
 
 #![deny(clippy::disallowed_methods)]
 
+mod acknowledged;
 mod assemble;
 mod cache;
 mod change;
@@ -31,8 +32,10 @@ mod dirty_set;
 pub mod engine;
 mod entries;
 mod fallback;
+mod history;
 mod hostnames;
 mod identity;
+mod in_effect;
 mod leaf;
 mod mesh;
 mod metrics;
@@ -51,6 +54,7 @@ mod stored;
 mod target;
 mod view;
 
+pub use acknowledged::{AcknowledgedState, PermissionsToken};
 pub use change::EngineChange;
 pub use engine::{Engine, EngineSettings, Issued, Outcome, Stats, Updated};
 pub use identity::{ADMIN_CLIENT_NAME, ClientPair, Identities, Leaf, LeafIssuer, LeafRequest};

@@ -208,18 +208,24 @@ impl Mesh {
         if old.as_ref() != dataplane {
             let access = |proxy: Option<&Arc<Proxy>>| Some(ServerAccess::of(&self.view.rollout, proxy?));
             if access(old.as_ref()) != access(dataplane) {
-                let services = dataplane.into_iter().flat_map(|proxy| services_of(proxy));
-                self.dirty.targets.extend(services.map(Target::Service));
+                let inbounds = dataplane.into_iter().flat_map(|proxy| proxy.dataplane.inbounds());
+                let services = inbounds.filter_map(|inbound| inbound.service());
+                self.dirty.targets.extend(services.map(|service| Target::Service(service.into())));
             }
             if dataplane.is_some_and(|proxy| Mode::in_labels(&proxy.labels) == Some(Mode::On)) {
                 self.trimmed_by_label.insert(name.clone());
             } else {
                 self.trimmed_by_label.remove(name);
             }
-            self.admission_changed(name, old.as_ref());
+            self.admission_changed(old.as_ref());
             self.dirty.targets.extend(self.objects.set_proxy(name, dataplane).into_iter().map(Target::Object));
             self.policy_index.set_proxy(name, dataplane.cloned());
-            self.admission_changed(name, dataplane);
+            self.admission_changed(dataplane);
+            if old.as_ref().zip(dataplane).is_none_or(|(old, new)| is_matched_otherwise(old, new)) {
+                self.dirty.touched_servers.insert(name.clone());
+            } else {
+                self.dirty.servers.insert(name.clone());
+            }
             self.dirty.proxies.insert(name.clone());
         }
     }
@@ -270,6 +276,7 @@ impl Mesh {
         let last_good = self.last_good.remove(name).unwrap_or_default();
         self.proxies.insert(name.clone(), EngineProxy::new(metadata, last_good));
         self.dirty.proxies.insert(name.clone());
+        self.dirty.servers.insert(name.clone());
     }
 
     pub(crate) fn disconnect(&mut self, name: &Arc<str>) {
@@ -280,27 +287,13 @@ impl Mesh {
             }
         }
         if let Some(permitted) = &mut self.permitted {
-            permitted.set_client(name, None);
-            self.dirty.admissions.extend(permitted.settle(|server, _| server == name));
+            permitted.set_client(name, false);
         }
+        self.dirty.servers.insert(name.clone());
     }
 
     /// Brings everything up to date. Returns the names of the proxies that changed.
     pub(crate) fn update(&mut self, context: &mut UpdateContext<'_>) -> BTreeSet<Arc<str>> {
-        let mut changed = self.update_once(context);
-        // Clients do not wait for servers that a permission did not change.
-        if let Some(permitted) = &mut self.permitted {
-            let revision_of = |name: &Arc<str>| self.proxies.get(name)?.snapshot.as_ref().map(|last| last.revision);
-            let ready = permitted.settle(|server, revision| revision_of(server).is_none_or(|last| last < revision));
-            if !ready.is_empty() {
-                self.dirty.admissions.extend(ready);
-                changed.extend(self.update_once(context));
-            }
-        }
-        changed
-    }
-
-    fn update_once(&mut self, context: &mut UpdateContext<'_>) -> BTreeSet<Arc<str>> {
         let mut dirty = std::mem::take(&mut self.dirty);
         let mut view_changed = false;
         // CAs in files are read again: nothing tells when they change.
@@ -310,11 +303,7 @@ impl Mesh {
             view.lacks_rollout = self.lacks_rollout;
             view_changed = view != self.view;
             self.objects.set_rollout(&view.rollout);
-            let is_step = view.rollout != self.view.rollout;
             self.view = view;
-            if is_step && self.permitted.is_some() {
-                self.step_taken(&mut dirty);
-            }
         }
         if dirty.routes {
             self.update_routes(&mut dirty.policies);
@@ -463,6 +452,7 @@ impl Mesh {
             policy_index: &self.policy_index,
             class,
             trimmed,
+            permissions: self.permitted.as_ref().and_then(|permitted| permitted.token(name)),
         };
         let changed = proxy.update(&subject, stale, context);
         self.proxies.insert(name.clone(), proxy);
@@ -570,6 +560,7 @@ impl Mesh {
             snapshot: proxy.snapshot.clone(),
             faults: proxy.faults.iter().map(ToString::to_string).collect(),
             rollout: proxy.rollout.clone(),
+            permissions: proxy.permissions,
             issued: proxy.issued(&self.view.rollout),
         })
     }
@@ -581,9 +572,12 @@ impl Mesh {
     }
 }
 
-/// Values of `kuma.io/service` of its inbounds.
-fn services_of(proxy: &Proxy) -> impl Iterator<Item = Arc<str>> {
-    proxy.dataplane.inbounds().iter().filter_map(|inbound| inbound.service()).map(Arc::from)
+/// Whether other policies may select a Dataplane now.
+fn is_matched_otherwise(old: &Proxy, new: &Proxy) -> bool {
+    let tags = |proxy: &Proxy| -> Vec<_> {
+        proxy.dataplane.inbounds().iter().map(|inbound| (inbound.port, inbound.tags.clone())).collect()
+    };
+    old.labels != new.labels || tags(old) != tags(new)
 }
 
 fn contains(lists: &Lists, (kind, name): &PolicyKey) -> bool {

@@ -180,10 +180,10 @@ impl Objects {
         services.flat_map(|service| self.with_multi_zone_services(service)).collect()
     }
 
-    /// KRIs of the MeshServices without Dataplanes in this zone, and of the MeshMultiZoneServices that may select those.
+    /// KRIs of the MeshServices of this zone without Dataplanes, and of the MeshMultiZoneServices that may select those.
     pub(crate) fn unseen(&self) -> BTreeSet<Arc<Kri>> {
         let services = self.known.values().map(|object| &object.destination);
-        let services = services.filter(|service| service.kind() == BackendKind::MeshService);
+        let services = services.filter(|service| service.kind() == BackendKind::MeshService && service.is_local());
         let unseen = services.filter(|service| self.members(service).next().is_none());
         unseen.flat_map(|service| self.with_multi_zone_services(service)).collect()
     }

@@ -17,7 +17,7 @@ use kodiak_xds::{
 use kodiak_xds_stream::{Snapshot, Version};
 
 use crate::{
-    Engine, EngineChange, EngineSettings, Identities, Leaf, LeafRequest, Outcome, identity::ADMIN_CLIENT_NAME,
+    Engine, EngineChange, EngineSettings, Identities, Leaf, LeafRequest, Outcome, Updated, identity::ADMIN_CLIENT_NAME,
 };
 
 /// Offline configuration does not depend on the time.
@@ -95,18 +95,18 @@ impl OfflineMesh {
         let mut changes: Vec<EngineChange> = changes.into_iter().collect();
         self.assign_addresses(&mut changes)?;
         changes.extend(self.assign_vips(&changes)?);
-        let mut all: AffectedProxies = affected(self.engine.apply(changes, &*self.identities, TIME)).collect();
-        // Offline, servers acknowledge at once, so clients get the destinations that follow.
-        loop {
-            let awaited = self.engine.awaited();
-            let acknowledged: Vec<EngineChange> =
-                awaited.map(|(key, revision)| EngineChange::Acknowledged { key, revision }).collect();
+        let mut all = AffectedProxies::new();
+        // Offline, proxies acknowledge at once, so clients get the destinations that follow.
+        while !changes.is_empty() {
+            let outcome = self.engine.apply(changes, &*self.identities, TIME);
+            changes = outcome.proxies.iter().filter_map(Updated::acknowledgement).collect();
+            all.extend(affected(outcome));
             // The updates of a cancelled engine have no result, so nothing would ever be acknowledged.
-            if acknowledged.is_empty() || self.cancellation.check().is_err() {
-                return Ok(all);
+            if self.cancellation.check().is_err() {
+                break;
             }
-            all.extend(affected(self.engine.apply(acknowledged, &*self.identities, TIME)));
         }
+        Ok(all)
     }
 
     /// Assigns addresses to destinations that have none.

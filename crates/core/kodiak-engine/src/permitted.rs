@@ -1,42 +1,66 @@
 //! Destinations that the proxies of a mesh may call.
 //!
-//! A changed permission reaches the servers first: a destination keeps its old callers until the proxies behind it have
-//! acknowledged their new configuration. So nobody calls a server that does not allow it yet, and nobody loses a destination
+//! They follow from what each server may have in effect: the permissions that it acknowledged, and those that it was sent
+//! since. A client keeps a destination while one of its servers may still admit it, and gets one once all servers have
+//! acknowledged what they were sent. So nobody calls a server that does not allow it yet, and nobody loses a destination
 //! that still answers.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     sync::Arc,
 };
 
 use jiff::{SignedDuration, Timestamp};
-use kodiak_reachability::{Admission, Certificate, MeshGraph, Purpose, admission::Source};
+use kodiak_model::kinds::dataplane::{Inbound, Networking};
+use kodiak_policies::mesh_traffic_permission::Permissions;
+use kodiak_reachability::{
+    Admission, MeshGraph, Purpose,
+    admission::{Serving, Source},
+};
 use kodiak_rollout::Rollout;
-use kodiak_rules::{PolicyIndex, Shadow};
+use kodiak_rules::{PolicyIndex, Proxy, Shadow};
 use kodiak_world::destination::Behind;
 
 use crate::{
+    acknowledged::{AcknowledgedState, PermissionsToken},
+    history::History,
+    in_effect::{Certificates, InEffect, InboundKey, Inbounds, Moment, Origin},
     objects::Objects,
-    services::{Service, Services},
+    services::Services,
     target::Target,
 };
 
 /// After this time, clients get destinations that they may call now, also if a server has not acknowledged: one that
-/// rejects its configuration must not keep them from all others. They never lose a destination because of this.
-const LONGEST_WAIT: SignedDuration = SignedDuration::from_secs(10);
+/// rejects its configuration must not keep them from all others. They never lose it because of this.
+pub(crate) const LONGEST_WAIT: SignedDuration = SignedDuration::from_secs(10);
+
+/// For so long, a proxy that lost its connection counts as serving with what it had.
+pub(crate) const ABSENCE: SignedDuration = SignedDuration::from_secs(30);
+/// Fewer unused permissions than this are kept.
+const SWEEP: usize = 64;
 
 pub(crate) struct Permitted {
     graph: MeshGraph,
-    /// Destinations with changed permissions.
+    since: Timestamp,
+    proxies: BTreeMap<Arc<str>, InEffect>,
+    /// Proxies that are connected to a control plane.
+    online: BTreeSet<Arc<str>>,
+    /// Proxies that lost their connection a moment ago, and until when they may still serve.
+    absent: BTreeMap<Arc<str>, Timestamp>,
+    /// Destinations with servers that have not acknowledged their newest permissions.
     waiting: BTreeMap<Target, Waiting>,
+    /// So that equal permissions are compared by pointer.
+    interned: HashSet<Arc<Permissions>>,
+    /// Number of interned permissions at which unused ones are dropped.
+    sweep_at: usize,
 }
 
 struct Waiting {
-    /// Proxies behind the destination, with the revision to acknowledge.
-    servers: BTreeMap<Arc<str>, u64>,
-    since: Timestamp,
-    /// Whether new callers have it already.
-    granted: bool,
+    servers: BTreeSet<Arc<str>>,
+    /// Whether the passing of time matters: one of them was sent something less than the longest wait ago.
+    is_timed: bool,
+    /// Since when clients have it that no server may admit.
+    lingers_since: Option<Timestamp>,
 }
 
 /// State of a mesh that permissions are evaluated on.
@@ -58,80 +82,259 @@ pub(crate) struct Moved {
     pub(crate) targets: BTreeSet<Target>,
 }
 
+/// Where calls of a destination arrive.
+#[derive(Default)]
+struct Arrivals<'a> {
+    inbounds: Vec<(&'a str, usize)>,
+    /// Callers that are admitted whatever servers have acknowledged.
+    others: Vec<Admission>,
+}
+
 impl Permitted {
-    pub(crate) fn new(mesh: Arc<str>) -> Self {
-        Self { graph: MeshGraph::new(mesh), waiting: BTreeMap::new() }
+    pub(crate) fn new(mesh: Arc<str>, now: Timestamp) -> Self {
+        Self {
+            graph: MeshGraph::new(mesh),
+            since: now,
+            proxies: BTreeMap::new(),
+            online: BTreeSet::new(),
+            absent: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            interned: HashSet::new(),
+            sweep_at: 0,
+        }
     }
 
     pub(crate) fn graph(&self) -> &MeshGraph {
         &self.graph
     }
 
-    /// `None` for a proxy that may call everything, or is gone.
-    pub(crate) fn set_client(&mut self, name: &Arc<str>, certificates: Option<&[Certificate]>) {
-        self.graph.set_client(name, certificates);
+    /// What the newest snapshot of a proxy has. `None` for an unknown one.
+    pub(crate) fn token(&self, name: &str) -> Option<PermissionsToken> {
+        self.proxies.get(name).map(InEffect::token)
     }
 
-    /// Computes destinations again. Those that wait for acknowledgements stay as they are, unless they are gone.
-    pub(crate) fn update(&mut self, targets: BTreeSet<Target>, from: Evidence<'_>, moved: &mut Moved) {
-        for target in targets {
-            let admission = from.admission(&target);
-            if admission.is_none() {
-                self.waiting.remove(&target);
-            }
-            if !self.waiting.contains_key(&target) {
-                self.set(&target, admission.as_ref(), moved);
-            }
-        }
-    }
-
-    /// Permissions of a destination changed: its servers are about to get them, with this revision.
-    pub(crate) fn wait_for(&mut self, target: Target, servers: BTreeSet<Arc<str>>, revision: u64, now: Timestamp) {
-        let waiting = self.waiting.entry(target).or_insert_with(|| Waiting {
-            servers: BTreeMap::new(),
-            since: now,
-            granted: false,
+    /// What the inbounds of a proxy admit by the current policies.
+    pub(crate) fn inbounds_of(&mut self, proxy: &Proxy, from: Evidence<'_>) -> Inbounds {
+        let source = from.source();
+        let networking = proxy.dataplane.networking.as_ref();
+        let served = proxy.dataplane.inbounds().iter().enumerate().filter(|(_, inbound)| inbound.is_served());
+        let all = served.map(|(position, inbound)| {
+            let admission = match source.inbound(&proxy.name, position) {
+                Admission::Open => Admission::Open,
+                Admission::By(all) => Admission::By(all.into_iter().map(|one| self.intern(one)).collect()),
+            };
+            (key_of(networking, inbound), admission)
         });
-        waiting.granted = false;
-        waiting.servers.extend(servers.into_iter().map(|server| (server, revision)));
-    }
-
-    /// Servers that a destination waits for, with the revision to acknowledge.
-    pub(crate) fn awaited(&self) -> BTreeMap<&Arc<str>, u64> {
-        let mut awaited = BTreeMap::new();
-        for (server, revision) in self.waiting.values().flat_map(|waiting| &waiting.servers) {
-            let at = awaited.entry(server).or_insert(*revision);
-            *at = (*at).max(*revision);
+        let all = all.collect();
+        if self.interned.len() > self.sweep_at {
+            self.interned.retain(|permissions| Arc::strong_count(permissions) > 1);
+            self.sweep_at = SWEEP.max(2 * self.interned.len());
         }
-        awaited
+        all
     }
 
-    /// Removes servers that need not be waited for any longer. Returns the destinations that wait for none.
-    pub(crate) fn settle(&mut self, is_settled: impl Fn(&Arc<str>, u64) -> bool) -> BTreeSet<Target> {
-        for waiting in self.waiting.values_mut() {
-            waiting.servers.retain(|server, revision| !is_settled(server, *revision));
+    fn intern(&mut self, permissions: Arc<Permissions>) -> Arc<Permissions> {
+        if let Some(known) = self.interned.get(&permissions) {
+            return known.clone();
         }
-        let ready = self.waiting.iter().filter(|(_, waiting)| waiting.servers.is_empty());
-        let ready: BTreeSet<Target> = ready.map(|(target, _)| target.clone()).collect();
-        self.waiting.retain(|target, _| !ready.contains(target));
-        ready
+        self.interned.insert(permissions.clone());
+        permissions
     }
 
-    /// Gives destinations to new callers after the longest wait.
-    pub(crate) fn grant(&mut self, from: Evidence<'_>, now: Timestamp, moved: &mut Moved) {
-        let late = |waiting: &Waiting| !waiting.granted && now.duration_since(waiting.since) >= LONGEST_WAIT;
-        let late = self.waiting.iter().filter(|(_, waiting)| late(waiting));
-        let late: Vec<Target> = late.map(|(target, _)| target.clone()).collect();
-        for target in late {
-            let before = self.graph.admission(&target).into_iter();
-            let either = Admission::any(before.chain(from.admission(&target)));
-            self.set(&target, Some(&either), moved);
-            if let Some(waiting) = self.waiting.get_mut(&target) {
-                waiting.granted = true;
+    /// The proxy is about to be sent what its inbounds admit now. `None`: its Dataplane was deleted. `is_touched`: a policy or
+    /// its Dataplane changed. Returns whether destinations that it serves must be refreshed.
+    pub(crate) fn set_server(
+        &mut self,
+        name: &Arc<str>,
+        inbounds: Option<Inbounds>,
+        is_touched: bool,
+        origin: Origin,
+        at: Moment,
+    ) -> bool {
+        let has_changed_connection = self.set_online(name, origin, at.now);
+        let Some(inbounds) = inbounds else {
+            self.absent.remove(name);
+            return self.proxies.remove(name).is_some();
+        };
+        let may_run = self.online.contains(name) || self.absent.contains_key(name);
+        match self.proxies.get_mut(name) {
+            Some(known) => {
+                let waits = known.inbounds.waits_since().is_some();
+                known.set_inbounds(inbounds, may_run, is_touched, at) || has_changed_connection && waits
+            }
+            None => self.proxies.insert(name.clone(), InEffect::new(inbounds, origin, may_run, at)).is_none(),
+        }
+    }
+
+    /// Returns whether it connected or lost its connection.
+    fn set_online(&mut self, name: &Arc<str>, origin: Origin, now: Timestamp) -> bool {
+        if origin.is_online() {
+            self.absent.remove(name);
+            return self.online.insert(name.clone());
+        }
+        let was_online = self.online.remove(name);
+        let left = if was_online { Some(now) } else { origin.state.left.filter(|_| !self.proxies.contains_key(name)) };
+        let until = left.and_then(|left| left.checked_add(ABSENCE).ok()).filter(|until| *until > now);
+        if let Some(until) = until {
+            self.absent.insert(name.clone(), until);
+        }
+        was_online
+    }
+
+    /// Proxies that are not waited for any longer: those that are not connected will have the newest permissions when they
+    /// come back. Destinations that they serve must be refreshed.
+    pub(crate) fn give_up(&mut self, now: Timestamp) -> Vec<Arc<str>> {
+        let expired = self.absent.iter().filter(|(_, until)| **until <= now);
+        let mut expired: Vec<Arc<str>> = expired.map(|(name, _)| name.clone()).collect();
+        for name in &expired {
+            self.absent.remove(name);
+        }
+        expired.retain(|name| self.proxies.get_mut(name).is_some_and(|proxy| proxy.inbounds.settle()));
+        expired
+    }
+
+    /// Certificates of a proxy that is connected here.
+    pub(crate) fn set_certificates(
+        &mut self,
+        name: &str,
+        certificates: Certificates,
+        state: AcknowledgedState,
+        at: Moment,
+    ) {
+        if let Some(proxy) = self.proxies.get_mut(name) {
+            proxy.set_certificates(certificates, state, at);
+        }
+    }
+
+    /// Whether its destinations are limited. Otherwise it may call everything, or is gone.
+    pub(crate) fn set_client(&mut self, name: &Arc<str>, is_limited: bool) {
+        let proxy = self.proxies.get(name).filter(|_| is_limited);
+        let certificates = proxy.and_then(InEffect::certificates);
+        self.graph.set_client(name, certificates.as_deref());
+    }
+
+    /// Returns whether destinations that the proxy serves must be refreshed, and whether its certificates may be others.
+    pub(crate) fn acknowledge(&mut self, name: &str, token: PermissionsToken) -> (bool, bool) {
+        self.proxies.get_mut(name).map_or((false, false), |proxy| proxy.acknowledge(token))
+    }
+
+    /// Whether other servers of the destination are still expected to acknowledge. Until then, nothing changes.
+    pub(crate) fn is_waiting_without(&mut self, target: &Target, server: &str, now: Timestamp) -> bool {
+        let Self { proxies, online, waiting, .. } = self;
+        let Some(waiting) = waiting.get_mut(target) else { return false };
+        if proxies.get(server).is_some_and(|proxy| proxy.inbounds.waits_since().is_none()) {
+            waiting.servers.remove(server);
+        }
+        waiting.servers.iter().any(|server| is_timely(proxies, online, server, now))
+    }
+
+    /// Destinations for which the passing of time matters.
+    pub(crate) fn timed(&self) -> impl Iterator<Item = &Target> {
+        self.waiting.iter().filter(|(_, waiting)| waiting.is_timed).map(|(target, _)| target)
+    }
+
+    /// Computes destinations again.
+    pub(crate) fn refresh(&mut self, targets: BTreeSet<Target>, from: Evidence<'_>, now: Timestamp, moved: &mut Moved) {
+        for target in targets {
+            let Some(arrivals) = from.arrivals(&target) else {
+                self.waiting.remove(&target);
+                self.set(&target, None, moved);
+                continue;
+            };
+            let admission = self.shown(&target, &arrivals, from, now);
+            self.set(&target, Some(&admission), moved);
+        }
+    }
+
+    /// Callers that have the destination.
+    fn shown(&mut self, target: &Target, arrivals: &Arrivals<'_>, from: Evidence<'_>, now: Timestamp) -> Admission {
+        let others = || arrivals.others.iter().cloned();
+        let of_each = |select: &dyn Fn(&History<Inbounds>) -> Vec<Option<Inbounds>>| {
+            let mut all = Vec::new();
+            for (server, position) in &arrivals.inbounds {
+                let (Some(proxy), Some(key)) = (self.proxies.get(*server), from.key(server, *position)) else {
+                    continue;
+                };
+                all.extend(select(&proxy.inbounds).into_iter().map(|version| at(version.as_ref(), &key)));
+            }
+            Admission::any(others().chain(all))
+        };
+        let possible = of_each(&|history| history.possible().map(Option::<&Inbounds>::cloned).collect());
+        let servers: BTreeSet<&str> = arrivals.inbounds.iter().map(|(server, _)| *server).collect();
+        let of = |server: &&str| self.proxies.get(*server).map(|proxy| &proxy.inbounds);
+        let servers: BTreeSet<&str> =
+            servers.into_iter().filter(|server| of(server).is_some_and(is_unsettled)).collect();
+        let is_timed =
+            servers.iter().filter_map(of).any(|inbounds| inbounds.has_unacknowledged_after(now - LONGEST_WAIT));
+        let is_timely = servers.iter().any(|server| is_timely(&self.proxies, &self.online, server, now));
+        let mut shown = possible.clone();
+        let mut lingers_since = None;
+        if is_timed {
+            let head =
+                |history: &History<Inbounds>| history.head().map(Option::<&Inbounds>::cloned).into_iter().collect();
+            let before = self.graph.admission(target);
+            // While this control plane starts, clients may have it already.
+            let is_starting = now.duration_since(self.since) < LONGEST_WAIT;
+            let before = before.unwrap_or_else(|| if is_starting { of_each(&head) } else { Admission::By(Vec::new()) });
+            let old =
+                of_each(&|history| history.older_than(LONGEST_WAIT, now).map(Option::<&Inbounds>::cloned).collect());
+            // Nobody is expected to acknowledge in time, so what others acknowledged counts.
+            let acknowledged = (!is_timely).then(|| of_each(&head));
+            let kept = Admission::any([before, old].into_iter().chain(acknowledged));
+            let known = self.waiting.get(target).and_then(|waiting| waiting.lingers_since);
+            lingers_since = (!covers(&possible, &kept)).then(|| known.unwrap_or(now));
+            // Too long: what no server may admit is lost, and what one may admit is not.
+            lingers_since = lingers_since.filter(|since| now.duration_since(*since) < LONGEST_WAIT);
+            if covers(&possible, &kept) || lingers_since.is_some() {
+                shown = kept;
             }
         }
+        let servers: BTreeSet<Arc<str>> = servers.into_iter().map(Arc::from).collect();
+        self.waiting.remove(target);
+        if !servers.is_empty() {
+            self.waiting.insert(target.clone(), Waiting { servers, is_timed, lingers_since });
+        }
+        shown
     }
+}
 
+fn is_unsettled(inbounds: &History<Inbounds>) -> bool {
+    inbounds.waits_since().is_some()
+}
+
+/// Whether a server may acknowledge before the longest wait ends. One that is not connected cannot.
+fn is_timely(
+    proxies: &BTreeMap<Arc<str>, InEffect>,
+    online: &BTreeSet<Arc<str>>,
+    server: &str,
+    now: Timestamp,
+) -> bool {
+    let since = proxies.get(server).and_then(|proxy| proxy.inbounds.waits_since());
+    online.contains(server) && since.is_some_and(|since| now.duration_since(since) < LONGEST_WAIT)
+}
+
+/// Admission of an inbound by a version of a proxy. What is unknown admits everybody.
+fn at(version: Option<&Inbounds>, key: &InboundKey) -> Admission {
+    let Some(inbounds) = version else { return Admission::Open };
+    let known = inbounds.iter().find(|(known, _)| known == key);
+    known.map_or(Admission::By(Vec::new()), |(_, admission)| admission.clone())
+}
+
+/// Whether one admission contains the permissions of the other.
+fn covers(all: &Admission, some: &Admission) -> bool {
+    match (all, some) {
+        (Admission::Open, _) => true,
+        (Admission::By(_), Admission::Open) => false,
+        (Admission::By(all), Admission::By(some)) => some.iter().all(|permissions| all.contains(permissions)),
+    }
+}
+
+fn key_of(networking: Option<&Networking>, inbound: &Inbound) -> InboundKey {
+    let address = inbound.address_or(networking.map_or("", |networking| &networking.address));
+    (address.into(), inbound.port)
+}
+
+impl Permitted {
     fn set(&mut self, target: &Target, admission: Option<&Admission>, moved: &mut Moved) {
         let before = self.graph.set_of(target);
         let effect = self.graph.set_destination(target, admission);
@@ -142,61 +345,58 @@ impl Permitted {
     }
 }
 
-impl Evidence<'_> {
+impl<'a> Evidence<'a> {
     /// All destinations of the mesh.
     pub(crate) fn targets(self) -> BTreeSet<Target> {
         let services = self.services.names().cloned().map(Target::Service);
         services.chain(self.objects.names().cloned().map(Target::Object)).collect()
     }
 
-    /// `None` for a destination that does not exist.
-    fn admission(self, target: &Target) -> Option<Admission> {
-        let source =
-            Source { index: self.policy_index, shadow: self.shadow, rollout: self.rollout, purpose: Purpose::Trimming };
-        match target {
-            Target::Service(name) => Some(source.inbounds(self.services.get(name)?.inbounds())),
-            Target::Object(kri) => {
-                let object = self.objects.get(kri)?;
-                Some(match &object.destination.behind {
-                    Behind::Service(service) => {
-                        source.service(&object.destination, service, self.objects.members(&object.destination))
-                    }
-                    Behind::External(_) => Admission::Open,
-                    Behind::MultiZone(_) => {
-                        let selected = self.objects.selected_services(&object.destination);
-                        Admission::any(selected.filter_map(|kri| self.admission(&Target::Object(kri.clone()))))
-                    }
-                })
-            }
-        }
+    fn source(self) -> Source<'a> {
+        Source { index: self.policy_index, shadow: self.shadow, rollout: self.rollout, purpose: Purpose::Trimming }
     }
 
-    /// Dataplanes behind a destination.
-    pub(crate) fn servers(self, target: &Target) -> BTreeSet<Arc<str>> {
+    fn key(self, server: &str, position: usize) -> Option<InboundKey> {
+        let dataplane = &self.policy_index.proxy(server)?.dataplane;
+        Some(key_of(dataplane.networking.as_ref(), dataplane.inbounds().get(position)?))
+    }
+
+    /// `None` for a destination that does not exist.
+    fn arrivals(self, target: &Target) -> Option<Arrivals<'a>> {
+        let mut arrivals = Arrivals::default();
         match target {
-            Target::Service(name) => {
-                let inbounds = self.services.get(name).into_iter().flat_map(Service::dataplanes);
-                inbounds.cloned().collect()
-            }
+            Target::Service(name) => arrivals.inbounds.extend(self.services.get(name)?.inbounds()),
             Target::Object(kri) => {
-                let Some(object) = self.objects.get(kri) else { return BTreeSet::new() };
-                match &object.destination.behind {
-                    Behind::Service(_) => {
-                        self.objects.members(&object.destination).map(|proxy| proxy.name.clone()).collect()
+                let destination = &*self.objects.get(kri)?.destination;
+                match &destination.behind {
+                    Behind::Service(service) => {
+                        let members = self.objects.members(destination);
+                        match self.source().serving(destination, service, members) {
+                            Serving::Inbounds(inbounds) => arrivals.inbounds = inbounds,
+                            Serving::Unseen(admission) => arrivals.others.push(admission),
+                        }
                     }
-                    Behind::External(_) => BTreeSet::new(),
+                    Behind::External(_) => arrivals.others.push(Admission::Open),
                     Behind::MultiZone(_) => {
-                        let selected = self.objects.selected_services(&object.destination);
-                        selected.flat_map(|kri| self.servers(&Target::Object(kri.clone()))).collect()
+                        for kri in self.objects.selected_services(destination) {
+                            let Some(Arrivals { inbounds, others }) = self.arrivals(&Target::Object(kri.clone()))
+                            else {
+                                continue;
+                            };
+                            arrivals.inbounds.extend(inbounds);
+                            arrivals.others.extend(others);
+                        }
                     }
                 }
             }
         }
+        Some(arrivals)
     }
 
     /// Destinations that a Dataplane serves.
-    pub(crate) fn served_by(self, dataplane: &str, services: impl IntoIterator<Item = Arc<str>>) -> BTreeSet<Target> {
-        let objects = self.objects.served_by(dataplane).into_iter().map(Target::Object);
-        services.into_iter().map(Target::Service).chain(objects).collect()
+    pub(crate) fn served_by(self, proxy: &Proxy) -> BTreeSet<Target> {
+        let services = proxy.dataplane.inbounds().iter().filter_map(|inbound| inbound.service()).map(Arc::from);
+        let objects = self.objects.served_by(&proxy.name).into_iter().map(Target::Object);
+        services.map(Target::Service).chain(objects).collect()
     }
 }

@@ -31,6 +31,7 @@ use kodiak_xds::{
 use kodiak_xds_stream::{Resources, Snapshot, TypeUrl};
 
 use crate::{
+    acknowledged::PermissionsToken,
     assemble::{Earlier, MissingSecrets, Parts, assemble, own_fault, with_remover, without_faults},
     cache::{CertificateInput, Group},
     class::Class,
@@ -60,6 +61,8 @@ pub(crate) struct EngineProxy {
     pub(crate) faults: Vec<Fault>,
     /// Token of the mTLS rollout step of the snapshot.
     pub(crate) rollout: Arc<str>,
+    /// Permissions and certificates of the snapshot. `None` while nobody waits for their acknowledgement.
+    pub(crate) permissions: Option<PermissionsToken>,
     certificate: ProxyCertificate,
     /// Why its certificate, or else the trusted CAs, are not those of the step.
     failure: Option<String>,
@@ -100,6 +103,8 @@ pub(crate) struct Subject<'a> {
     pub(crate) facts: &'a ProxyFacts,
     pub(crate) patches: Option<&'a Arc<ProxyPatches>>,
     pub(crate) trimmed: Option<Trimmed<'a>>,
+    /// Permissions and certificates by the current policies, if their acknowledgement is waited for.
+    pub(crate) permissions: Option<PermissionsToken>,
 }
 
 impl Subject<'_> {
@@ -161,6 +166,7 @@ impl EngineProxy {
             snapshot: None,
             faults: Vec::new(),
             rollout: Arc::default(),
+            permissions: None,
             certificate: ProxyCertificate::default(),
             failure: None,
             missing_secrets: MissingSecrets::default(),
@@ -244,21 +250,24 @@ impl EngineProxy {
         }
         // A proxy without the certificate or the TLS settings of the step must not acknowledge it.
         let token = if is_behind { &self.rollout } else { &subject.view.token }.clone();
+        let permissions = if is_behind { self.permissions } else { subject.permissions };
         let has_faults = !faults.is_empty();
         let failure = self.certificate.failure().or(subject.view.trust_failure.as_deref()).map(str::to_owned);
         let is_reported = self.faults != faults || self.failure != failure;
         self.faults = faults;
         self.failure = failure;
         let equal = self.snapshot.as_ref().is_some_and(|old| old.resources == resources);
-        if equal && self.rollout == token {
+        if equal && self.rollout == token && self.permissions == permissions {
             return is_reported;
         }
-        // Proxies acknowledge rollout steps by revision, so a new step needs a new revision even if resources are equal.
+        // Proxies acknowledge rollout steps and permissions by revision, so new ones need a new revision even if resources
+        // are equal.
         let snapshot = Arc::new(Snapshot { revision: context.revision, resources });
         self.last_good.published = Some(snapshot.clone());
         self.snapshot = Some(snapshot);
         self.parts = (!has_faults).then(|| Parts::of(subject.class, &self.own));
         self.rollout = token;
+        self.permissions = permissions;
         true
     }
 

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use kodiak_kinds::kinds;
-use kodiak_model::{Kind, ProxyKey, ResourceKey};
+use kodiak_model::{Kind, ProxyKey, ResourceKey, kinds::dataplane_insight::DataplaneInsight};
 use kodiak_policies::otlp_backends::OtlpBackend;
 use kodiak_reachability::Mode;
 use kodiak_world::{World, destination, document};
 
-use crate::EngineChange;
+use crate::{AcknowledgedState, EngineChange};
 
 impl EngineChange {
     /// `None` for resources that no proxy depends on. A resource without a readable version counts as deleted, but for the
@@ -25,6 +25,11 @@ impl EngineChange {
             "Dataplane" => {
                 let dataplane = resource.and_then(|dataplane| dataplane.proxy().cloned());
                 Self::Dataplane { key: ProxyKey { mesh, name }, dataplane }
+            }
+            "DataplaneInsight" => {
+                let insight = resource.and_then(kodiak_world::Resource::spec::<DataplaneInsight>);
+                let state = insight.map(|insight| AcknowledgedState::of(&insight));
+                Self::Acknowledged { key: ProxyKey { mesh, name }, state }
             }
             "MeshOpenTelemetryBackend" => {
                 let backend = resource.and_then(|backend| {

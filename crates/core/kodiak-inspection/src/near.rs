@@ -29,6 +29,14 @@ pub(crate) fn nearest<'a>(typed: &str, candidates: impl IntoIterator<Item = &'a 
     found.into_iter().take(MOST).map(|(_, name)| name.to_owned()).collect()
 }
 
+/// Candidate with the most similar last segment, and of several the most similar one.
+pub(crate) fn closest_path<'a>(typed: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let last = |path: &str| path.rsplit('/').next().unwrap_or_default().to_ascii_lowercase();
+    let letters = |text: &str| text.to_ascii_lowercase().chars().take(LONGEST).collect::<Vec<char>>();
+    let (segment, whole) = (letters(&last(typed)), letters(typed));
+    candidates.into_iter().min_by_key(|path| (distance(&segment, &last(path)), distance(&whole, path)))
+}
+
 /// Case-insensitive edit distance: insertions, deletions, replacements, and swaps of two neighbours.
 fn distance(typed: &[char], candidate: &str) -> usize {
     let candidate: Vec<char> = candidate.chars().take(LONGEST).map(|c| c.to_ascii_lowercase()).collect();
@@ -60,5 +68,13 @@ mod tests {
         assert_eq!(nearest("bd", names), ["db"]);
         assert_eq!(nearest("payment", names), [""; 0]);
         assert_eq!(nearest("", names), [""; 0]);
+    }
+
+    #[test]
+    fn closest_path_has_the_same_last_segment() {
+        let ids = ["spiffe://demo/backend", "spiffe://demo/frontend", "spiffe://demo.local/other/fronted"];
+        assert_eq!(closest_path("spiffe://demo.local/workload/frontend", ids), Some("spiffe://demo/frontend"));
+        assert_eq!(closest_path("spiffe://demo/backends", ids), Some("spiffe://demo/backend"));
+        assert_eq!(closest_path("spiffe://demo/a", []), None);
     }
 }

@@ -44,6 +44,11 @@ pub trait Policy: Sync {
         false
     }
 
+    /// Callers that a conf of `rules` names, each with its path in the conf.
+    fn callers(&self, _conf: &Conf) -> Vec<(String, Match)> {
+        Vec::new()
+    }
+
     /// Names of the routes that a conf creates: other policies may have confs for each of them.
     fn routes(&self, _conf: &Conf) -> Vec<Arc<str>> {
         Vec::new()

@@ -1,7 +1,9 @@
 //! Permissions of the inbounds behind a destination, for one [`Purpose`].
 //!
-//! Dataplanes in this zone are known, so their permissions are exact. Those of other zones are not: there, a MeshService
-//! stands for a proxy with one inbound that has the tags of its selector, its zone and nothing else that is known.
+//! Dataplanes in this zone are known, so their permissions are exact. A MeshService of this zone without Dataplanes stands
+//! for a proxy with one inbound that has the tags of its selector, its zone and nothing else that is known. Those of other
+//! zones admit everybody: policies of this zone do not select their Dataplanes, and the policies that do may be unknown
+//! here.
 
 #[cfg(test)]
 mod tests;
@@ -61,7 +63,21 @@ impl Admission {
     }
 }
 
+/// Where calls of a MeshService arrive.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Serving<'a> {
+    /// Inbounds by the name of their Dataplane and their position.
+    Inbounds(Vec<(&'a str, usize)>),
+    /// No inbound is known; callers that its Dataplanes may admit.
+    Unseen(Admission),
+}
+
 impl Source<'_> {
+    /// One inbound, by the name of its Dataplane and its position.
+    pub fn inbound(&self, proxy: &str, position: usize) -> Admission {
+        self.inbounds([(proxy, position)])
+    }
+
     /// Inbounds by the name of their Dataplane and their position.
     pub fn inbounds<'b>(&self, inbounds: impl IntoIterator<Item = (&'b str, usize)>) -> Admission {
         // Instances of one service mostly have the same policies.
@@ -81,13 +97,30 @@ impl Source<'_> {
         Admission::any([Admission::By(known.into_iter().map(|(_, permissions)| permissions).collect())])
     }
 
-    /// A MeshService, with the Dataplanes of this zone that it selects.
+    /// A MeshService, with the Dataplanes of this zone that it selects. What another zone permits is unknown, so its services
+    /// are open.
     pub fn service<'b>(
         &self,
         destination: &Destination,
         service: &Service,
         members: impl IntoIterator<Item = &'b Arc<Proxy>>,
     ) -> Admission {
+        match self.serving(destination, service, members) {
+            Serving::Inbounds(inbounds) => self.inbounds(inbounds),
+            Serving::Unseen(admission) => admission,
+        }
+    }
+
+    /// Like [`service`](Self::service), with the inbounds that decide.
+    pub fn serving<'b>(
+        &self,
+        destination: &Destination,
+        service: &Service,
+        members: impl IntoIterator<Item = &'b Arc<Proxy>>,
+    ) -> Serving<'b> {
+        if !destination.is_local() {
+            return Serving::Unseen(Admission::Open);
+        }
         let mut inbounds = Vec::new();
         for proxy in members {
             for (position, inbound) in proxy.dataplane.inbounds().iter().enumerate() {
@@ -96,7 +129,11 @@ impl Source<'_> {
                 }
             }
         }
-        if inbounds.is_empty() { self.unseen(destination, &service.selector) } else { self.inbounds(inbounds) }
+        if inbounds.is_empty() {
+            Serving::Unseen(self.unseen(destination, &service.selector))
+        } else {
+            Serving::Inbounds(inbounds)
+        }
     }
 
     /// Policies that certainly select the inbound count together. One that perhaps does counts alone as well: if it

@@ -17,16 +17,8 @@ pub trait Proxies: Send + Sync {
     fn config(&self, proxy: &ProxyKey, ask: ConfigOptions, cancellation: &Cancellation)
     -> Result<Config, InspectError>;
 
-    /// Changes of the proxies' configuration between two snapshots of the store. `full` adds the changes of each Envoy
-    /// resource. Builds a whole mesh: called on the pool.
-    fn diff(
-        &self,
-        mesh: &str,
-        before: &Snapshot,
-        after: &Snapshot,
-        full: bool,
-        cancellation: &Cancellation,
-    ) -> Result<Value, InspectError>;
+    /// Changes of the proxies' configuration. Builds a whole mesh: called on the pool.
+    fn diff(&self, between: ConfigDiff<'_>, cancellation: &Cancellation) -> Result<Value, InspectError>;
 
     /// Response of Envoy's admin interface.
     fn ask(&self, proxy: ProxyKey, question: AdminQuery) -> InspectFuture<Bytes>;
@@ -54,6 +46,16 @@ pub struct Quarantined {
     /// The part of the control plane that ignores it.
     pub task: &'static str,
     pub error: String,
+}
+
+/// Two snapshots of the store whose configuration of a mesh is compared.
+#[derive(Clone, Copy)]
+pub struct ConfigDiff<'a> {
+    pub mesh: &'a str,
+    pub before: &'a Snapshot,
+    pub after: &'a Snapshot,
+    /// Add the changes of each Envoy resource.
+    pub full: bool,
 }
 
 /// Options of `_config`.
@@ -203,7 +205,7 @@ impl Proxies for NoProxies {
         Err(InspectError::NeverConnected)
     }
 
-    fn diff(&self, _: &str, _: &Snapshot, _: &Snapshot, _: bool, _: &Cancellation) -> Result<Value, InspectError> {
+    fn diff(&self, _: ConfigDiff<'_>, _: &Cancellation) -> Result<Value, InspectError> {
         Err(InspectError::NeverConnected)
     }
 

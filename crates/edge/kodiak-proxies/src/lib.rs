@@ -19,7 +19,7 @@
 //! **Invariant:** a proxy has one ADS stream here, the newest.
 //! **Invariant:** no lock is held across another part's.
 //! **Invariant:** what is written here is observed; it never decides the configuration of a proxy, except for which inbounds
-//! are ready.
+//! are ready, and for what its clients wait for: that it acknowledged its permissions.
 //! **Invariant:** a token is never printed.
 
 mod admission;
@@ -47,5 +47,5 @@ mod traffic;
 
 pub use recheck::Recheck;
 pub use registry::Registry;
-pub use sessions::{ProxyEvent, ProxyStatus, TypeStatus};
+pub use sessions::{ProxyEvent, ProxyStatus, SnapshotTokens, TypeStatus};
 pub use settings::{Authn, CheckCa, Clock, Observer, ProxySettings, TrafficSettings};

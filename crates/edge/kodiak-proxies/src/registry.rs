@@ -25,7 +25,7 @@ use crate::{
     insights::{InsightWriter, Observation},
     readiness::InboundReadiness,
     registrations::Registrations,
-    sessions::{ProxyEvent, ProxyStatus, Reported, Sessions, Stream},
+    sessions::{ProxyEvent, ProxyStatus, Reported, Sessions, SnapshotTokens, Stream},
     settings::{Authn, ProxySettings},
     traffic::TrafficRecorder,
 };
@@ -68,11 +68,11 @@ impl Registry {
         }))
     }
 
-    /// Sends the proxy a snapshot. `token` names the step of a rollout that it belongs to; revisions grow, and one has one
-    /// token. The insight shows which token was acknowledged last. `faults` are those of resources that failed validation:
+    /// Sends the proxy a snapshot. `tokens` name the step of a rollout that it belongs to, and its permissions; revisions
+    /// grow, and the tokens of one do not change. The insight shows which were acknowledged last. `faults` are those of resources that failed validation:
     /// the snapshot has older versions of them, or does not have them.
-    pub fn publish(&self, key: &ProxyKey, snapshot: Arc<Snapshot>, token: Arc<str>, faults: Vec<String>) {
-        self.0.sessions.publish(key, snapshot, token, faults);
+    pub fn publish(&self, key: &ProxyKey, snapshot: Arc<Snapshot>, tokens: SnapshotTokens, faults: Vec<String>) {
+        self.0.sessions.publish(key, snapshot, tokens, faults);
     }
 
     /// Snapshots for this many proxies will be published now.
@@ -113,11 +113,6 @@ impl Registry {
     /// Address from which the ADS stream of the proxy comes, if it is connected to this control plane.
     pub fn peer(&self, key: &ProxyKey) -> Option<SocketAddr> {
         self.0.sessions.peer(key)
-    }
-
-    /// Revision of the newest snapshot whose listeners the proxy has applied.
-    pub fn acknowledged(&self, key: &ProxyKey) -> Option<u64> {
-        self.0.sessions.acknowledged(key)
     }
 
     pub fn snapshot(&self, key: &ProxyKey) -> Option<Arc<Snapshot>> {

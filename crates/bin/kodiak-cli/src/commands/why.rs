@@ -27,10 +27,10 @@ The first line is the verdict. Each step below is ok, problem or unknown:
   name        how the destination was understood
   address     virtual address and hostnames
   outbound    whether the client has an outbound, and which list or rule decides
-  cluster     name of the cluster in Envoy
+  cluster     names of the clusters in Envoy that requests get to, with the routes of the client
   endpoints   instances, ready or not
   tls         SANs that the client expects and the servers present, and trusted CAs
-  permission  verdict of MeshTrafficPermissions, with the policy
+  permission  verdict of MeshTrafficPermissions at the inbounds that the client calls, with the policy
   proxies     connections of both proxies, with acknowledged (ACK) and rejected (NACK) responses
 
 Exit codes: 0 the call can work, 4 it cannot; others as for all commands.")]

@@ -156,3 +156,19 @@ fn shows_why_a_policy_is_not_in_force() {
     assert!(diff["xds"].is_object() && diff["diff"][0]["op"] == "test", "{diff}");
     bed.run(&["inspect", "dataplane", "web-1", "--type", "config", "--include", "diff"]).is(2);
 }
+
+/// The examples are what new users see first.
+#[test]
+fn policies_of_the_example_are_in_force() {
+    let bed = Bed::start();
+    bed.kodiak.file("demo.yaml", include_str!("../../../../../examples/demo.yaml"));
+    bed.run(&["apply", "-f", "demo.yaml"]).is(0);
+    bed.wait_for("policies of the example are in force", || {
+        let listed = bed.run(&["get", "policies", "-m", "demo", "-o", "json"]).is(0);
+        let listed: Value = serde_json::from_str(&listed.out).unwrap();
+        let own = |name: &str| listed["items"].as_array().unwrap().iter().find(|one| one["name"] == name).cloned();
+        ["frontend-to-backend", "backend-is-quick"]
+            .iter()
+            .all(|name| own(name).is_some_and(|one| one["state"] == "InForce"))
+    });
+}

@@ -9,6 +9,7 @@ mod faults;
 mod identity_trimming;
 mod lists;
 mod objects;
+mod order;
 mod patches;
 mod policies;
 mod reachability;

@@ -5,6 +5,7 @@
 //!  policy --> selected: whether it selects any proxy
 //!         --> references: whether their targets exist
 //!         --> callers: whether callers are known, and their certificates have the tags in `from`
+//!         --> presented: whether a Dataplane can present the SPIFFE IDs in `rules`
 //! ```
 //!
 //! Nothing is ignored silently: every part without effect has a reason here.
@@ -13,6 +14,7 @@ mod callers;
 mod followed;
 mod groups;
 mod patched;
+mod presented;
 mod references;
 mod selected;
 #[cfg(test)]
@@ -30,7 +32,7 @@ use kodiak_rules::{Policy, PolicyIndex, Proxy, Resources, outbound::NameResoluti
 use kodiak_world::{Resource, Unreadable};
 
 pub use self::patched::{ProxyProblems, can_break_proxies};
-use self::{callers::CallersWithoutTags, groups::Groups};
+use self::{callers::CallersWithoutTags, groups::Groups, presented::Presented};
 use kodiak_identity::Identity;
 use kodiak_rollout::Rollout;
 
@@ -121,6 +123,8 @@ pub enum Why {
     NoMutualTls,
     /// Callers that its `from` matches by tags get certificates of a MeshIdentity, which have no tags.
     CallersWithoutTags,
+    /// No Dataplane of the mesh can present a SPIFFE ID that it names.
+    NoClientPresentsIt,
     /// Together with others it has too many combinations of tags.
     TooMany,
     /// It references a resource that does not exist.
@@ -173,7 +177,7 @@ pub fn of_all<'p>(
     cancellation: &Cancellation,
 ) -> Result<Vec<PolicyStatus>, Cancelled> {
     let mut kinds: BTreeMap<&'static str, Groups> = BTreeMap::new();
-    let callers = CallersWithoutTags::of(context);
+    let (callers, presented) = (CallersWithoutTags::of(context), Presented::default());
     let mut of = |policy: &Arc<Policy>| {
         cancellation.check()?;
         let kind = policy.kind.name;
@@ -181,7 +185,7 @@ pub fn of_all<'p>(
             return Ok(status(policy, 0, vec![Reason::new(Why::NotSupportedYet, why)], context));
         }
         let groups = kinds.entry(kind).or_insert_with(|| Groups::of(kind, context));
-        let (proxies, reasons) = verdict::of(policy, groups, &callers, context);
+        let (proxies, reasons) = verdict::of(policy, groups, (&callers, &presented), context);
         Ok(status(policy, proxies, reasons, context))
     };
     policies.into_iter().map(&mut of).collect()

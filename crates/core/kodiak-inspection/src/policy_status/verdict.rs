@@ -9,6 +9,7 @@ use super::{
     callers::{self, CallersWithoutTags},
     followed::{self, Outcome},
     groups::{Group, Groups},
+    presented::Presented,
     references, selected,
 };
 
@@ -23,7 +24,7 @@ struct Part {
 pub(super) fn of(
     policy: &Arc<Policy>,
     groups: &Groups,
-    without_tags: &CallersWithoutTags,
+    (without_tags, presented): (&CallersWithoutTags, &Presented),
     context: PolicyStatusContext<'_>,
 ) -> (usize, Vec<Reason>) {
     if policy.meta().is_shadow() {
@@ -95,6 +96,9 @@ pub(super) fn of(
     }
     if matches_tags {
         reasons.extend(without_tags.reasons(policy));
+    }
+    if followed > 0 {
+        reasons.extend(presented.reasons(policy, context));
     }
     reasons.extend(troubles.into_iter().map(|text| Reason::new(Why::TooMany, text).at("spec.to")));
     reasons.extend(references::find(policy, context));

@@ -11,7 +11,10 @@ mod tests;
 mod verdict;
 
 use kodiak_model::{
-    CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, TargetKind, policy::ConfShape, target_ref,
+    CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, TargetKind,
+    policy::{self, ConfShape},
+    source_match::Match,
+    target_ref,
 };
 
 use crate::target::Inbound;
@@ -43,6 +46,16 @@ impl Policy for TrafficPermissions {
 
     fn needs_mtls(&self) -> bool {
         true
+    }
+
+    fn callers(&self, conf: &policy::Conf) -> Vec<(String, Match)> {
+        let RuleConf { deny, allow_with_shadow_deny, allow } = conf.read();
+        let lists = [("deny", deny), ("allowWithShadowDeny", allow_with_shadow_deny), ("allow", allow)];
+        let named = lists.into_iter().flat_map(|(list, items)| {
+            let items = items.into_iter().flatten().enumerate();
+            items.map(move |(n, one)| (format!("{list}[{n}]"), one))
+        });
+        named.collect()
     }
 
     fn inbound(&self, entries: &[Entry], inbound: &mut Inbound<'_>) {

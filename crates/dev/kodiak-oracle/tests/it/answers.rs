@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use kodiak_inspection::calls::{Backend, CallGraph, Calls, LostCalls, Names, Routes, group};
 use kodiak_inspection::why::{CallVerdict, WhyContext, why};
 use kodiak_model::{Cancellation, ProxyKey};
-use kodiak_oracle::meshes::{MESH, Mesh, all_meshes};
+use kodiak_oracle::meshes::{MESH, Mesh, Sidecar, all_meshes};
 use kodiak_oracle::settled::Settled;
 use kodiak_oracle::{Answer, Reason};
 use kodiak_reachability::Mode;
 use kodiak_rules::Shadow;
+use kodiak_services::reachable::has_legacy_destinations;
 use kodiak_world::World;
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -34,15 +35,14 @@ proptest! {
         let mode = if is_on { Mode::On } else { Mode::Off };
         let oracle = settled.oracle(mode);
         let context = WhyContext { reachability: mode, offline: true, ..WhyContext::default() };
-        for client in mesh.sidecars.iter().filter(|sidecar| sidecar.is_redirected()) {
-            for (name, address, port) in settled.destinations() {
-                let truth = oracle.call(&client.name, &address.to_string(), port);
-                let destination = format!("{address}:{port}");
+        for client in &mesh.sidecars {
+            for (destination, address, port) in called(&mesh, &settled, client) {
+                let truth = oracle.call(&client.name, &address, port);
                 let answer = why(&settled.world, MESH, context, &client.name, &destination, &Cancellation::never());
-                let answer = answer.map_err(|error| TestCaseError::fail(format!("{name}: {error}")))?;
+                let answer = answer.map_err(|error| TestCaseError::fail(format!("{destination}: {error}")))?;
                 let works = answer.verdict == CallVerdict::Works;
                 let agrees = works == truth.is_answered() || matches!(truth, Answer::Unknown(_));
-                prop_assert!(agrees, "{} calls {}:{}: {}, but {:#?}", client.name, name, port, truth, answer);
+                prop_assert!(agrees, "{} calls {}: {}, but {:#?}", client.name, destination, truth, answer);
             }
         }
     }
@@ -82,6 +82,18 @@ proptest! {
             prop_assert_eq!(is_lost, was_answered && !is_answered, "{} calls {}: {:#?}", client, destination, lost);
         }
     }
+}
+
+/// Destinations of a client as people write them, and the address that its application calls.
+fn called(mesh: &Mesh, settled: &Settled, client: &Sidecar) -> Vec<(String, String, u16)> {
+    if client.is_redirected() {
+        let all = settled.destinations().into_iter();
+        return all.map(|(_, address, port)| (format!("{address}:{port}"), address.to_string(), port)).collect();
+    }
+    // Elsewhere, the name of a service means its MeshService.
+    let legacy = has_legacy_destinations(settled.world.mesh_services_mode(MESH));
+    let whole = mesh.outbounds(client).into_iter().filter(|outbound| legacy && outbound.tags.len() == 1);
+    whole.map(|outbound| (outbound.tags["kuma.io/service"].clone(), outbound.address, outbound.port)).collect()
 }
 
 fn calls(world: &World) -> Calls {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use jiff::SignedDuration;
-use kodiak_api::Proxies as _;
+use kodiak_api::{Proxies as _, inspect::ConfigDiff};
 use kodiak_catalog::{Catalog, CatalogSettings, FileSources, Refusal, Rights, Target};
 use kodiak_cp::{Offline, StoredIdentities};
 use kodiak_engine::{
@@ -130,7 +130,8 @@ async fn check(documents: Vec<Value>, edit: Edit) -> Result<bool, TestCaseError>
     // A refusal is foreseen, too.
     prop_assert_eq!(planned.is_err(), written.is_err(), "{:?} and {:?}", planned.err(), written.err());
     let Ok(planned) = planned else { return Ok(false) };
-    let report = bed.offline.diff(MESH, &before, &planned, false, &Cancellation::never());
+    let between = ConfigDiff { mesh: MESH, before: &before, after: &planned, full: false };
+    let report = bed.offline.diff(between, &Cancellation::never());
     let report = report.map_err(|error| TestCaseError::fail(format!("{error:?}")))?;
     let after = bed.settled().await;
     let expected = differences(&before, &after);

@@ -18,6 +18,7 @@ use super::{
 use crate::{
     Api, ApiError,
     access::{self, Need},
+    inspect::ConfigDiff,
 };
 
 const TITLE: &str = "Configuration diff failed";
@@ -56,7 +57,8 @@ pub(crate) fn diff(api: &Api, call: &ComputedCall) -> Result<Response, ApiError>
     let change = ProposedChange::read(call)?;
     let before = api.catalog().store().snapshot();
     let Plan { after, changes } = Plan::of(api, call, &before, &mesh, change)?;
-    let found = api.proxies().diff(&mesh, &before, &after, full, &call.cancellation);
+    let between = ConfigDiff { mesh: &mesh, before: &before, after: &after, full };
+    let found = api.proxies().diff(between, &call.cancellation);
     let mut answer = found.map_err(|error| failed(&error))?;
     answer["changes"] = Value::Array(changes);
     Ok(json(StatusCode::OK, answer.to_string()))

@@ -64,6 +64,7 @@ impl From<Reason> for StatusReason {
             Why::Ignored => "Ignored",
             Why::NoMutualTls => "NoMutualTls",
             Why::CallersWithoutTags => "CallersWithoutTags",
+            Why::NoClientPresentsIt => "NoClientPresentsIt",
             Why::TooMany => "TooMany",
             Why::Unresolved => "Unresolved",
             Why::FailedValidation => "FailedValidation",

@@ -25,6 +25,8 @@ pub(crate) struct Observation {
     /// When the certificate was sent first.
     pub(super) issued: Option<Timestamp>,
     pub(super) acknowledged: Option<Arc<str>>,
+    /// Permissions and certificates that the proxy acknowledged; empty if they are not recorded.
+    pub(super) permissions: Option<Arc<str>>,
     /// Why the proxy does not acknowledge a step of an mTLS rollout; empty for nothing.
     pub(super) rejecting: String,
     pub(super) due: Due,
@@ -51,6 +53,7 @@ impl Observation {
             certificate: None,
             issued: None,
             acknowledged: None,
+            permissions: None,
             rejecting: String::new(),
             due: Due::Now,
             changes: 0,
@@ -71,6 +74,10 @@ impl Observation {
         }
         if reported.acknowledged.is_some() && self.acknowledged != reported.acknowledged {
             self.acknowledged.clone_from(&reported.acknowledged);
+            now = true;
+        }
+        if reported.permissions.is_some() && self.permissions != reported.permissions {
+            self.permissions.clone_from(&reported.permissions);
             now = true;
         }
         if now {
@@ -157,11 +164,14 @@ impl Observation {
     fn apply_certificate(&self, mtls: &mut Option<MtlsInsight>) {
         let stored = mtls.take().unwrap_or_default();
         let acknowledged = self.acknowledged.as_deref().unwrap_or(&stored.acknowledged).to_owned();
+        let acknowledged_permissions =
+            self.permissions.as_deref().unwrap_or(&stored.acknowledged_permissions).to_owned();
         let certificate = match self.certificate.clone() {
             Some(certificate) => self.counted(certificate, stored),
             None => stored,
         };
-        let next = MtlsInsight { acknowledged, rejecting: self.rejecting.clone(), ..certificate };
+        let rejecting = self.rejecting.clone();
+        let next = MtlsInsight { acknowledged, acknowledged_permissions, rejecting, ..certificate };
         *mtls = (next != MtlsInsight::default()).then_some(next);
     }
 

@@ -3,7 +3,7 @@
 //! A proxy has at most three: its ADS stream (`stream`), its stream of health checks (`health_stream`) and its stream of
 //! load reports (`load_stream`). Of each the newest wins, and an older one is asked to end.
 //!
-//! - `rollout` and `rejection` find out which step of an mTLS rollout a proxy has acknowledged.
+//! - `rollout` and `rejection` find out which step of an mTLS rollout, and which permissions, a proxy has acknowledged.
 //! - `pushes` counts the streams that still send what was published.
 //! - `tokens` closes streams whose token is no longer valid.
 //!
@@ -42,6 +42,7 @@ pub(crate) use load_stream::LoadStream;
 pub(crate) use pushes::Push;
 use pushes::Pushes;
 pub(crate) use rollout::Rollout;
+pub use rollout::SnapshotTokens;
 pub use status::{ProxyStatus, TypeStatus};
 pub(crate) use stream::{Reported, Reporter, Stream};
 pub(crate) use tokens::Presented;
@@ -135,7 +136,7 @@ impl Sessions {
     }
 
     /// `faults` are those of resources that are not in the snapshot, or not in their newest version.
-    pub(crate) fn publish(&self, key: &ProxyKey, snapshot: Arc<Snapshot>, token: Arc<str>, faults: Vec<String>) {
+    pub(crate) fn publish(&self, key: &ProxyKey, snapshot: Arc<Snapshot>, tokens: SnapshotTokens, faults: Vec<String>) {
         let mut state = self.state();
         let State { streams, pushes, .. } = &mut *state;
         let Some(stream) = streams.get_mut(key) else { return };
@@ -144,7 +145,7 @@ impl Sessions {
             return;
         }
         pushes.published(&mut stream.push, snapshot.revision);
-        stream.rollout.published(snapshot.revision, token);
+        stream.rollout.published(snapshot.revision, tokens);
         stream.published.get_or_insert_with(Instant::now);
         stream.snapshots.send_replace(Some(snapshot));
     }
@@ -171,10 +172,6 @@ impl Sessions {
 
     pub(crate) fn peer(&self, key: &ProxyKey) -> Option<SocketAddr> {
         self.state().streams.get(key).map(|stream| stream.peer)
-    }
-
-    pub(crate) fn acknowledged(&self, key: &ProxyKey) -> Option<u64> {
-        self.state().streams.get(key)?.acknowledged()
     }
 
     pub(crate) fn snapshot(&self, key: &ProxyKey) -> Option<Arc<Snapshot>> {

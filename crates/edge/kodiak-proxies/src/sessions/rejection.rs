@@ -1,4 +1,4 @@
-//! Whether a rejection (NACK) of a proxy holds up a step of an mTLS rollout.
+//! Whether a rejection (NACK) of a proxy holds up a step of an mTLS rollout, or changed permissions.
 //!
 //! A step changes inbound listeners, clusters and secrets. Endpoints, routes and outbound listeners have no part in it: a
 //! proxy that rejects a route of a policy has still applied the step. Envoy applies the other listeners of a response and
@@ -26,6 +26,13 @@ pub(crate) fn holding_up(types: &[TypeStatus], snapshot: Option<&Snapshot>) -> O
     };
     let error = of_type.last_error.as_deref().unwrap_or_default();
     Some(format!("{short}: {}", &error[..error.floor_char_boundary(LONGEST_KEPT)]))
+}
+
+/// Whether the proxy may run on older permissions, which its inbound listeners have, or on an older certificate.
+pub(crate) fn concerns_permissions(types: &[TypeStatus], snapshot: Option<&Snapshot>) -> bool {
+    let may_concern = |of_type: &&TypeStatus| matches!(of_type.type_url, TypeUrl::Listener | TypeUrl::Secret);
+    let mut rejected = types.iter().filter(may_concern).filter(|of_type| of_type.rejecting);
+    rejected.any(|of_type| concerns_mtls(of_type, snapshot))
 }
 
 fn concerns_mtls(of_type: &TypeStatus, snapshot: Option<&Snapshot>) -> bool {

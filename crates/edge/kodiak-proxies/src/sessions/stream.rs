@@ -50,8 +50,10 @@ pub(crate) struct Reported {
     pub(crate) types: Option<[TypeStatus; TypeUrl::COUNT]>,
     /// The proxy has acknowledged everything for the first time on this stream.
     pub(crate) is_first: bool,
-    /// The token of the snapshot that was acknowledged.
+    /// Step of the snapshot that was acknowledged.
     pub(crate) acknowledged: Option<Arc<str>>,
+    /// Permissions and certificates of the snapshot that was acknowledged; empty if nobody waits for them.
+    pub(crate) permissions: Option<Arc<str>>,
     /// Error that holds up the step; empty for none. `None` while the proxy has not answered.
     pub(crate) rejecting: Option<String>,
     pub(crate) exchanged: [(TypeUrl, Exchanged); TypeUrl::COUNT],
@@ -70,6 +72,7 @@ impl Stream {
             types: None,
             is_first: false,
             acknowledged: None,
+            permissions: None,
             rejecting: None,
             exchanged: report.counters.map(|(type_url, _)| (type_url, Exchanged::default())),
             delivered: None,
@@ -102,19 +105,18 @@ impl Stream {
             if self.snapshots.borrow().as_ref().is_some_and(|snapshot| snapshot.revision == revision) {
                 reported.delivered = self.published.take().map(|published| published.elapsed());
             }
-            // A proxy that runs on an older configuration has not acknowledged the step.
-            let holding_up = rejection::holding_up(&self.types, self.snapshots.borrow().as_deref());
-            reported.acknowledged = self.rollout.settled(revision).filter(|_| holding_up.is_none());
+            // A proxy that runs on an older configuration has not acknowledged it.
+            let snapshot = self.snapshots.borrow();
+            let holding_up = rejection::holding_up(&self.types, snapshot.as_deref());
+            let tokens = self.rollout.settled(revision);
+            let permissions = tokens.as_ref().map(|tokens| tokens.permissions.clone());
+            let is_rejected = rejection::concerns_permissions(&self.types, snapshot.as_deref());
+            reported.permissions = permissions.filter(|_| !is_rejected);
+            reported.acknowledged = tokens.map(|tokens| tokens.rollout).filter(|_| holding_up.is_none());
             reported.rejecting = Some(holding_up.unwrap_or_default());
         }
         self.bytes += report.bytes;
         reported
-    }
-
-    /// `None` while it runs on listeners that are older than those it was sent.
-    pub(crate) fn acknowledged(&self) -> Option<u64> {
-        let is_rejecting = self.types.iter().any(|each| each.type_url == TypeUrl::Listener && each.rejecting);
-        self.settled.filter(|_| !is_rejecting)
     }
 
     pub(crate) fn status(&self, key: &ProxyKey) -> ProxyStatus {

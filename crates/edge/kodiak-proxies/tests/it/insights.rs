@@ -9,7 +9,7 @@ use bytes::Bytes;
 use kodiak_ads::Proxies as _;
 use kodiak_metrics::Exchanged;
 use kodiak_model::kinds::dataplane_insight::MtlsInsight;
-use kodiak_proxies::Observer;
+use kodiak_proxies::{Observer, SnapshotTokens};
 use kodiak_tokens::DataplaneClaims;
 use kodiak_xds_stream::{Counters, Encoded, ResourceSet, Snapshot, TypeUrl, Version};
 use serde_json::json;
@@ -113,7 +113,7 @@ async fn rejected_outbound_listener_does_not_hold_up_a_step() {
         (4, None, "step-4", String::new()),
     ] {
         let snapshot = Arc::new(Snapshot { revision, resources: resources.clone() });
-        bed.registry.publish(&key("web-1"), snapshot, format!("step-{revision}").into(), Vec::new());
+        bed.registry.publish(&key("web-1"), snapshot, format!("step-{revision}").as_str().into(), Vec::new());
         let last_error = error.map(Arc::from);
         let counters = Counters { sent: revision, rejecting: error.is_some(), last_error, ..Counters::default() };
         report_of(&mut session, TypeUrl::Listener, &counters, Some(revision));
@@ -129,7 +129,7 @@ async fn rejected_step_is_not_acknowledged() {
     let mut session = bed.connect("web-1").await;
     let acknowledged = || bed.insight("web-1").unwrap().mtls.unwrap_or_default().acknowledged;
     for (revision, rejected, expected) in [(1, 0, "step-1"), (2, 1, "step-1"), (3, 0, "step-3")] {
-        bed.registry.publish(&key("web-1"), snapshot(revision), format!("step-{revision}").into(), Vec::new());
+        bed.registry.publish(&key("web-1"), snapshot(revision), format!("step-{revision}").as_str().into(), Vec::new());
         report(&mut session, &counters(revision, revision - rejected, rejected), Some(revision));
         bed.settle().await;
         assert_eq!(acknowledged(), expected);
@@ -161,6 +161,35 @@ async fn acknowledged_step_is_written_at_once() {
     report(&mut session, &Counters::default(), Some(2));
     bed.settle().await;
     assert_eq!(bed.record("DataplaneInsight", "web-1").unwrap().version, version);
+}
+
+/// All control planes read them there. Without a token, nobody waits, and what the proxy has then is not recorded.
+#[tokio::test(start_paused = true)]
+async fn acknowledged_permissions_are_written_at_once_unless_inbounds_are_rejected() {
+    let bed = Bed::start().await;
+    let mut session = bed.connect("web-1").await;
+    let inbound = "Error adding/updating listener(s) inbound:10.0.0.1:8080: cannot bind";
+    for (revision, type_url, token, error, expected) in [
+        (1, TypeUrl::Listener, "a", None, "a"),
+        (2, TypeUrl::Listener, "b", Some(inbound), "a"),
+        (3, TypeUrl::Cluster, "b", Some("no such thing"), "b"),
+        (4, TypeUrl::Secret, "c", Some("no such thing"), "b"),
+        (5, TypeUrl::Secret, "", None, ""),
+    ] {
+        let tokens = SnapshotTokens { rollout: "step".into(), permissions: token.into() };
+        bed.registry.publish(&key("web-1"), snapshot(revision), tokens, Vec::new());
+        // Types that are not in the report were accepted.
+        let counters = Counters {
+            sent: revision,
+            rejecting: error.is_some(),
+            last_error: error.map(Arc::from),
+            ..Counters::default()
+        };
+        report_of(&mut session, type_url, &counters, Some(revision));
+        bed.settle().await;
+        let mtls = bed.insight("web-1").unwrap().mtls.unwrap_or_default();
+        assert_eq!(mtls.acknowledged_permissions, expected, "{revision}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -89,6 +89,8 @@ fn destinations_stay_while_servers_accept_plain_text() {
 fn labels_override_the_setting() {
     let mut world = mesh(Mode::Off);
     world.reachability(Some(Mode::On));
+    assert_eq!(called(&world, "a").len(), 5, "nobody knows what servers enforce");
+    world.acknowledge();
     assert_eq!(called(&world, "a"), [""; 0]);
     world.reachability(Some(Mode::Shadow));
     assert_eq!(called(&world, "a").len(), 5);
@@ -105,9 +107,11 @@ fn labels_override_the_setting() {
         })),
     };
     world.apply(labelled("on"));
+    world.acknowledge();
     assert_eq!((called(&world, "a").len(), called(&world, "b").len()), (0, 5));
     world.reachability(Some(Mode::On));
     world.apply(labelled("off"));
+    world.acknowledge();
     assert_eq!((called(&world, "a").len(), called(&world, "b").len()), (5, 0));
 }
 
@@ -137,11 +141,8 @@ fn permission_updates_the_server_and_then_its_callers() {
     let server = world.permission("x", Some(&allow("x", &["a"])));
     assert_eq!(server.proxies.iter().map(|each| &*each.key.name).collect::<Vec<_>>(), ["x"]);
     assert_eq!(called(&world, "a"), [""; 0], "the server has not acknowledged");
-    let awaited: Vec<_> = world.engine.awaited().collect();
-    let [(server, revision)] = awaited.as_slice() else { panic!("{awaited:?}") };
-    let early = world.apply(EngineChange::Acknowledged { key: server.clone(), revision: revision - 1 });
-    assert_eq!(early.stats, Stats::default());
-    let client = world.apply(EngineChange::Acknowledged { key: server.clone(), revision: *revision });
+    assert!(world.acknowledge_of("y").is_none(), "the permission is not about it");
+    let client = world.acknowledge_of("x").unwrap();
     assert_eq!(client.proxies.iter().map(|each| &*each.key.name).collect::<Vec<_>>(), ["a"]);
     assert_eq!(called(&world, "a"), ["x"]);
     // The other way round, it is removed after the server denies it.
@@ -164,6 +165,8 @@ fn server_that_never_acknowledges_holds_up_removals_alone() {
     world.apply(EngineChange::Tick);
     assert_eq!((called(&world, "a").len(), called(&world, "b").len()), (1, 1));
     world.disconnect("x");
+    assert_eq!((called(&world, "a").len(), called(&world, "b").len()), (1, 1), "it may still serve");
+    world.pass_absence();
     assert_eq!((called(&world, "a").len(), called(&world, "b").len()), (0, 1));
 }
 
@@ -175,9 +178,7 @@ fn change_costs_the_clients_that_it_affects() {
     }
     world.assign_vips();
     world.permission("x", Some(&allow("x", &["front-7"])));
-    let awaited: Vec<_> = world.engine.awaited().collect();
-    let (key, revision) = awaited[0].clone();
-    let granted = world.apply(EngineChange::Acknowledged { key, revision });
+    let granted = world.acknowledge_of("x").unwrap();
     // Its listener, its cluster and its endpoints, and the secret of the cluster.
     assert_eq!(granted.stats, Stats { encoded: 4, woken: 1 });
     let endpoint = world.dataplane("x-2", dataplane("x-2", &[inbound(80, "x", "http")], &[]));
@@ -208,6 +209,8 @@ fn certificate_of_the_issuers_before_or_after_counts() {
     world.rollout(Some(Rollout { other_issuers: Some(issuers), ..target.clone() }));
     assert_eq!(called(&world, "a"), ["x"]);
     world.rollout(Some(target));
+    assert_eq!(called(&world, "a"), ["x"], "it may still present the certificate");
+    world.acknowledge();
     assert_eq!(called(&world, "a"), [""; 0]);
 }
 

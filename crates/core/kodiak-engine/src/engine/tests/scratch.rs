@@ -523,6 +523,8 @@ proptest! {
         for edit in edits {
             make(&mut world, edit);
             world.acknowledge();
+            world.pass_absence();
+            world.acknowledge();
             let (scratch, outcome) = world.rebuilt();
             // Faults of other resources are expected: proxies may have the same addresses.
             let mut faults = outcome.proxies.iter().flat_map(|each| &each.faults);

@@ -29,7 +29,9 @@ use kodiak_xds::{
 use kodiak_xds_stream::{Snapshot, Version};
 use serde_json::{Value, json};
 
-use crate::{ClientPair, Engine, EngineChange, EngineSettings, Identities, Leaf, LeafRequest, Outcome};
+use crate::{
+    AcknowledgedState, ClientPair, Engine, EngineChange, EngineSettings, Identities, Leaf, LeafRequest, Outcome,
+};
 
 pub(super) const MESH: &str = "default";
 /// Half of the lifetime of a certificate.
@@ -52,6 +54,7 @@ pub(super) struct World {
     /// MeshOpenTelemetryBackends: when they were created, labels and specs.
     otlp_backends: BTreeMap<String, (i64, Value, Value)>,
     connected: BTreeMap<String, Arc<NodeMetadata>>,
+    insights: BTreeMap<String, AcknowledgedState>,
     tags: TagServices,
 }
 
@@ -87,6 +90,7 @@ impl World {
             objects: BTreeMap::new(),
             otlp_backends: BTreeMap::new(),
             connected: BTreeMap::new(),
+            insights: BTreeMap::new(),
             tags: TagServices::default(),
         }
     }
@@ -117,15 +121,21 @@ impl World {
 
     /// All proxies acknowledge what they have.
     pub(super) fn acknowledge(&mut self) {
-        loop {
-            let awaited: Vec<_> = self.engine.awaited().collect();
-            if awaited.is_empty() {
-                return;
-            }
-            for (key, revision) in awaited {
-                self.apply(EngineChange::Acknowledged { key, revision });
-            }
-        }
+        let names: Vec<String> = self.connected.keys().cloned().collect();
+        while names.iter().any(|name| self.acknowledge_of(name).is_some()) {}
+    }
+
+    /// One proxy acknowledges what it has. `None` if it has before.
+    pub(super) fn acknowledge_of(&mut self, name: &str) -> Option<Outcome> {
+        let change = self.engine.updated(&key(name))?.acknowledgement()?;
+        let EngineChange::Acknowledged { state: Some(state), .. } = change else { return None };
+        (self.insights.insert(name.to_owned(), state) != Some(state)).then(|| self.apply(change))
+    }
+
+    /// Until control planes do not wait any longer for servers that are not connected.
+    pub(super) fn pass_absence(&mut self) {
+        self.now += crate::permitted::ABSENCE;
+        self.apply(EngineChange::Tick);
     }
 
     pub(super) fn rollout(&mut self, rollout: Option<Rollout>) -> Outcome {
@@ -161,6 +171,9 @@ impl World {
 
     pub(super) fn remove_dataplane(&mut self, name: &str) -> Outcome {
         self.dataplanes.remove(name);
+        if self.insights.remove(name).is_some() {
+            self.apply(EngineChange::Acknowledged { key: key(name), state: None });
+        }
         self.apply(dataplane_change(name, None))
     }
 
@@ -218,6 +231,11 @@ impl World {
 
     pub(super) fn disconnect(&mut self, name: &str) -> Outcome {
         self.connected.remove(name);
+        if let Some(state) = self.insights.get_mut(name) {
+            (state.online, state.left) = (false, Some(self.now));
+            let state = Some(*state);
+            self.apply(EngineChange::Acknowledged { key: key(name), state });
+        }
         self.apply(EngineChange::Disconnected { key: key(name) })
     }
 
@@ -288,6 +306,11 @@ impl World {
         changes.extend(self.policies.iter().map(|((kind, name), spec)| policy_change(kind, name, Some(spec))));
         changes.extend(self.otlp_backends.iter().map(|(name, stored)| otlp_backend_change(name, Some(stored))));
         changes.extend(self.objects.iter().map(|(key, stored)| object_change(key, Some(stored))));
+        changes.extend(
+            self.insights
+                .iter()
+                .map(|(name, state)| EngineChange::Acknowledged { key: key(name), state: Some(*state) }),
+        );
         let connected = self.connected.iter();
         changes.extend(
             connected.map(|(name, metadata)| EngineChange::Connected { key: key(name), metadata: metadata.clone() }),
@@ -315,7 +338,7 @@ pub(super) fn dataplane_change(name: &str, spec: Option<&str>) -> EngineChange {
     EngineChange::Dataplane { key: key(name), dataplane: spec.map(|spec| Arc::new(proxy(spec))) }
 }
 
-fn policy_change(kind: &str, name: &str, spec: Option<&str>) -> EngineChange {
+pub(super) fn policy_change(kind: &str, name: &str, spec: Option<&str>) -> EngineChange {
     let kind = kodiak_policies::ALL.iter().find(|each| each.name == kind).unwrap();
     let policy = |spec: &str| Policy {
         kind,
@@ -371,7 +394,7 @@ pub(super) fn dataplane(name: &str, inbounds: &[Value], outbounds: &[(u32, &str)
 }
 
 /// Certificates that consist of their request and period.
-struct Fake;
+pub(super) struct Fake;
 
 impl Identities for Fake {
     fn leaf(&self, request: &LeafRequest, now: Timestamp) -> Result<Arc<Leaf>, String> {

@@ -47,7 +47,7 @@ fn permission_is_in_force_where_callers_have_certificates() {
 #[test]
 fn items_for_some_callers_match_nobody_in_plain_text() {
     let mut world = World::new();
-    let own = json!([{ "spiffeID": { "type": "Exact", "value": "spiffe://a/b" } }]);
+    let own = json!([{ "spiffeID": { "type": "Exact", "value": "spiffe://default/web" } }]);
     let by_tags = world.add(&FAULT, "tags", &json!({ "from": to_service("web", "a", 1) }));
     let matched = json!([{ "matches": own, "default": { "a": 1 } }]);
     let by_id = world.add(&FAULT, "id", &json!({ "targetRef": dataplane("db"), "rules": matched }));

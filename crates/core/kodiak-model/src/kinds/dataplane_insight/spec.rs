@@ -52,6 +52,9 @@ pub struct MtlsInsight {
     /// The rollout step that the proxy last acknowledged in full. Only the control plane reads it.
     #[serde(skip_serializing_if = "is_default")]
     pub acknowledged: String,
+    /// The permissions and certificates that the proxy last acknowledged. Only the control plane reads it.
+    #[serde(skip_serializing_if = "is_default")]
+    pub acknowledged_permissions: String,
     /// Why the proxy has not acknowledged the current step: the type that Envoy rejected, and its error.
     #[serde(skip_serializing_if = "is_default")]
     pub rejecting: String,
