@@ -135,18 +135,18 @@ impl InEffect {
     }
 
     /// Returns whether its inbounds, and whether its certificates, may be others now.
-    pub(crate) fn acknowledge(&mut self, token: PermissionsToken) -> (bool, bool) {
+    pub(crate) fn acknowledge(&mut self, token: PermissionsToken, now: Timestamp) -> (bool, bool) {
         // It may name a version that was sent again since.
         if self.seen == Some(token) {
             return (false, false);
         }
         self.seen = Some(token);
         let PermissionsToken { number, inbounds, certificates } = token;
-        let are_inbounds = self.inbounds.acknowledge(VersionId { number, fingerprint: inbounds });
+        let are_inbounds = self.inbounds.acknowledge(VersionId { number, fingerprint: inbounds }, now);
         let id = VersionId { number, fingerprint: certificates };
         // Sent by a control plane that it is not connected to any more.
         let known = self.certificates.as_mut().filter(|_| certificates != 0);
-        (are_inbounds, known.is_some_and(|history| history.acknowledge(id)))
+        (are_inbounds, known.is_some_and(|history| history.acknowledge(id, now)))
     }
 
     /// Of the newest versions.

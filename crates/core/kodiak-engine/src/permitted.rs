@@ -160,8 +160,8 @@ impl Permitted {
     }
 
     /// Returns whether destinations that the proxy serves must be refreshed, and whether its certificates may be others.
-    pub(crate) fn acknowledge(&mut self, name: &str, token: PermissionsToken) -> (bool, bool) {
-        self.proxies.get_mut(name).map_or((false, false), |proxy| proxy.acknowledge(token))
+    pub(crate) fn acknowledge(&mut self, name: &str, token: PermissionsToken, now: Timestamp) -> (bool, bool) {
+        self.proxies.get_mut(name).map_or((false, false), |proxy| proxy.acknowledge(token, now))
     }
 
     /// Whether other servers of the destination are still expected to acknowledge. Until then, nothing changes.
@@ -216,8 +216,7 @@ impl Permitted {
         let mut shown = possible.clone();
         let mut lingers_since = None;
         if is_timed {
-            let head =
-                |history: &History<Inbounds>| history.head().map(Option::<&Inbounds>::cloned).into_iter().collect();
+            let head = |history: &History<Inbounds>| history.head().map(Option::<&Inbounds>::cloned).collect();
             let before = self.graph.admission(target);
             // While this control plane starts, clients may have it already.
             let is_starting = now.duration_since(self.since) < LONGEST_WAIT;

@@ -79,9 +79,8 @@ fn an_event() -> impl Strategy<Value = Event> {
 }
 
 fn config() -> ProptestConfig {
-    let cases = std::env::var("KODIAK_ORDER_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(48);
     ProptestConfig {
-        cases,
+        cases: 64,
         failure_persistence: None,
         rng_algorithm: RngAlgorithm::ChaCha,
         rng_seed: RngSeed::Fixed(24),
