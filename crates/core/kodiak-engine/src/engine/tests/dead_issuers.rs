@@ -82,6 +82,7 @@ fn connected(backends: &[&str], cas: &Cas) -> (Engine, Updated) {
 }
 
 /// What is reported about the proxy's secrets after the time passed. `None` if nothing is.
+#[expect(clippy::option_option, reason = "a report without a failure is one, too")]
 fn reported(engine: &mut Engine, cas: &Cas, now: Timestamp) -> Option<Option<String>> {
     let mut outcome = engine.apply([EngineChange::Tick], cas, now);
     Some(outcome.proxies.pop()?.issued.unwrap().failure)
