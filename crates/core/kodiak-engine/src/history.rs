@@ -130,7 +130,7 @@ impl<T> History<T> {
         self.versions.iter().skip(usize::from(self.has_head)).any(|version| version.since > time)
     }
 
-    /// When the oldest version was sent that the proxy has not acknowledged. `None` if it has acknowledged the newest.
+    /// Time of the oldest version that the proxy has not acknowledged. `None` if it has acknowledged the newest.
     pub(crate) fn waits_since(&self) -> Option<Timestamp> {
         self.versions.get(usize::from(self.has_head)).map(|version| version.since)
     }

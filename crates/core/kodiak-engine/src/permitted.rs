@@ -79,12 +79,12 @@ impl Permitted {
         &self.graph
     }
 
-    /// What the newest snapshot of a proxy has. `None` for an unknown one.
+    /// Token of the newest snapshot of a proxy. `None` for an unknown one.
     pub(crate) fn token(&self, name: &str) -> Option<PermissionsToken> {
         self.proxies.get(name).map(InEffect::token)
     }
 
-    /// What the inbounds of a proxy admit by the current policies.
+    /// Admission of each inbound of a proxy by the current policies.
     pub(crate) fn inbounds_of(&mut self, proxy: &Proxy, from: Evidence<'_>) -> Inbounds {
         let all = from.inbounds(proxy).map(|(key, admission)| match admission {
             Admission::Open => (key, Admission::Open),

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use self::model::{CLIENTS, Edit, Model, PROXIES, SERVERS};
 
-/// What happens.
+/// One event of a history.
 #[derive(Debug, Clone)]
 enum Event {
     /// One after the other, or at once for the control planes with `true`.
