@@ -11,22 +11,16 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
-use kodiak_model::kinds::dataplane::{Inbound, Networking};
 use kodiak_policies::mesh_traffic_permission::Permissions;
-use kodiak_reachability::{
-    Admission, MeshGraph, Purpose,
-    admission::{Serving, Source},
-};
-use kodiak_rollout::Rollout;
-use kodiak_rules::{PolicyIndex, Proxy, Shadow};
-use kodiak_world::destination::Behind;
+use kodiak_reachability::{Admission, MeshGraph};
+use kodiak_rules::Proxy;
 
 use crate::{
     acknowledged::{AcknowledgedState, PermissionsToken},
+    evidence::{Arrivals, Evidence},
     history::History,
     in_effect::{Certificates, InEffect, InboundKey, Inbounds, Moment, Origin},
-    objects::Objects,
-    services::Services,
+    presence::Presence,
     target::Target,
 };
 
@@ -34,19 +28,15 @@ use crate::{
 /// rejects its configuration must not keep them from all others. They never lose it because of this.
 pub(crate) const LONGEST_WAIT: SignedDuration = SignedDuration::from_secs(10);
 
-/// For so long, a proxy that lost its connection counts as serving with what it had.
-pub(crate) const ABSENCE: SignedDuration = SignedDuration::from_secs(30);
 /// Fewer unused permissions than this are kept.
 const SWEEP: usize = 64;
 
 pub(crate) struct Permitted {
     graph: MeshGraph,
+    /// Start of this control plane, or of the mode.
     since: Timestamp,
     proxies: BTreeMap<Arc<str>, InEffect>,
-    /// Proxies that are connected to a control plane.
-    online: BTreeSet<Arc<str>>,
-    /// Proxies that lost their connection a moment ago, and until when they may still serve.
-    absent: BTreeMap<Arc<str>, Timestamp>,
+    presence: Presence,
     /// Destinations with servers that have not acknowledged their newest permissions.
     waiting: BTreeMap<Target, Waiting>,
     /// So that equal permissions are compared by pointer.
@@ -63,16 +53,6 @@ struct Waiting {
     lingers_since: Option<Timestamp>,
 }
 
-/// State of a mesh that permissions are evaluated on.
-#[derive(Clone, Copy)]
-pub(crate) struct Evidence<'a> {
-    pub(crate) services: &'a Services,
-    pub(crate) objects: &'a Objects,
-    pub(crate) policy_index: &'a PolicyIndex,
-    pub(crate) shadow: Shadow,
-    pub(crate) rollout: &'a Rollout,
-}
-
 /// Consequences of a change.
 #[derive(Default)]
 pub(crate) struct Moved {
@@ -82,22 +62,13 @@ pub(crate) struct Moved {
     pub(crate) targets: BTreeSet<Target>,
 }
 
-/// Where calls of a destination arrive.
-#[derive(Default)]
-struct Arrivals<'a> {
-    inbounds: Vec<(&'a str, usize)>,
-    /// Callers that are admitted whatever servers have acknowledged.
-    others: Vec<Admission>,
-}
-
 impl Permitted {
     pub(crate) fn new(mesh: Arc<str>, now: Timestamp) -> Self {
         Self {
             graph: MeshGraph::new(mesh),
             since: now,
             proxies: BTreeMap::new(),
-            online: BTreeSet::new(),
-            absent: BTreeMap::new(),
+            presence: Presence::default(),
             waiting: BTreeMap::new(),
             interned: HashSet::new(),
             sweep_at: 0,
@@ -108,22 +79,16 @@ impl Permitted {
         &self.graph
     }
 
-    /// What the newest snapshot of a proxy has. `None` for an unknown one.
+    /// Token of the newest snapshot of a proxy. `None` for an unknown one.
     pub(crate) fn token(&self, name: &str) -> Option<PermissionsToken> {
         self.proxies.get(name).map(InEffect::token)
     }
 
-    /// What the inbounds of a proxy admit by the current policies.
+    /// Admission of each inbound of a proxy by the current policies.
     pub(crate) fn inbounds_of(&mut self, proxy: &Proxy, from: Evidence<'_>) -> Inbounds {
-        let source = from.source();
-        let networking = proxy.dataplane.networking.as_ref();
-        let served = proxy.dataplane.inbounds().iter().enumerate().filter(|(_, inbound)| inbound.is_served());
-        let all = served.map(|(position, inbound)| {
-            let admission = match source.inbound(&proxy.name, position) {
-                Admission::Open => Admission::Open,
-                Admission::By(all) => Admission::By(all.into_iter().map(|one| self.intern(one)).collect()),
-            };
-            (key_of(networking, inbound), admission)
+        let all = from.inbounds(proxy).map(|(key, admission)| match admission {
+            Admission::Open => (key, Admission::Open),
+            Admission::By(all) => (key, Admission::By(all.into_iter().map(|one| self.intern(one)).collect())),
         });
         let all = all.collect();
         if self.interned.len() > self.sweep_at {
@@ -151,12 +116,12 @@ impl Permitted {
         origin: Origin,
         at: Moment,
     ) -> bool {
-        let has_changed_connection = self.set_online(name, origin, at.now);
         let Some(inbounds) = inbounds else {
-            self.absent.remove(name);
+            self.presence.remove(name);
             return self.proxies.remove(name).is_some();
         };
-        let may_run = self.online.contains(name) || self.absent.contains_key(name);
+        let has_changed_connection = self.presence.set(name, origin.is_online(), origin.state.left, at.now);
+        let may_run = self.presence.may_run(name);
         match self.proxies.get_mut(name) {
             Some(known) => {
                 let waits = known.inbounds.waits_since().is_some();
@@ -166,29 +131,10 @@ impl Permitted {
         }
     }
 
-    /// Returns whether it connected or lost its connection.
-    fn set_online(&mut self, name: &Arc<str>, origin: Origin, now: Timestamp) -> bool {
-        if origin.is_online() {
-            self.absent.remove(name);
-            return self.online.insert(name.clone());
-        }
-        let was_online = self.online.remove(name);
-        let left = if was_online { Some(now) } else { origin.state.left.filter(|_| !self.proxies.contains_key(name)) };
-        let until = left.and_then(|left| left.checked_add(ABSENCE).ok()).filter(|until| *until > now);
-        if let Some(until) = until {
-            self.absent.insert(name.clone(), until);
-        }
-        was_online
-    }
-
     /// Proxies that are not waited for any longer: those that are not connected will have the newest permissions when they
     /// come back. Destinations that they serve must be refreshed.
     pub(crate) fn give_up(&mut self, now: Timestamp) -> Vec<Arc<str>> {
-        let expired = self.absent.iter().filter(|(_, until)| **until <= now);
-        let mut expired: Vec<Arc<str>> = expired.map(|(name, _)| name.clone()).collect();
-        for name in &expired {
-            self.absent.remove(name);
-        }
+        let mut expired = self.presence.expire(now);
         expired.retain(|name| self.proxies.get_mut(name).is_some_and(|proxy| proxy.inbounds.settle()));
         expired
     }
@@ -214,18 +160,18 @@ impl Permitted {
     }
 
     /// Returns whether destinations that the proxy serves must be refreshed, and whether its certificates may be others.
-    pub(crate) fn acknowledge(&mut self, name: &str, token: PermissionsToken) -> (bool, bool) {
-        self.proxies.get_mut(name).map_or((false, false), |proxy| proxy.acknowledge(token))
+    pub(crate) fn acknowledge(&mut self, name: &str, token: PermissionsToken, now: Timestamp) -> (bool, bool) {
+        self.proxies.get_mut(name).map_or((false, false), |proxy| proxy.acknowledge(token, now))
     }
 
     /// Whether other servers of the destination are still expected to acknowledge. Until then, nothing changes.
     pub(crate) fn is_waiting_without(&mut self, target: &Target, server: &str, now: Timestamp) -> bool {
-        let Self { proxies, online, waiting, .. } = self;
+        let Self { proxies, presence, waiting, .. } = self;
         let Some(waiting) = waiting.get_mut(target) else { return false };
         if proxies.get(server).is_some_and(|proxy| proxy.inbounds.waits_since().is_none()) {
             waiting.servers.remove(server);
         }
-        waiting.servers.iter().any(|server| is_timely(proxies, online, server, now))
+        waiting.servers.iter().any(|server| is_timely(proxies, presence, server, now))
     }
 
     /// Destinations for which the passing of time matters.
@@ -266,12 +212,11 @@ impl Permitted {
             servers.into_iter().filter(|server| of(server).is_some_and(is_unsettled)).collect();
         let is_timed =
             servers.iter().filter_map(of).any(|inbounds| inbounds.has_unacknowledged_after(now - LONGEST_WAIT));
-        let is_timely = servers.iter().any(|server| is_timely(&self.proxies, &self.online, server, now));
+        let is_timely = servers.iter().any(|server| is_timely(&self.proxies, &self.presence, server, now));
         let mut shown = possible.clone();
         let mut lingers_since = None;
         if is_timed {
-            let head =
-                |history: &History<Inbounds>| history.head().map(Option::<&Inbounds>::cloned).into_iter().collect();
+            let head = |history: &History<Inbounds>| history.head().map(Option::<&Inbounds>::cloned).collect();
             let before = self.graph.admission(target);
             // While this control plane starts, clients may have it already.
             let is_starting = now.duration_since(self.since) < LONGEST_WAIT;
@@ -296,6 +241,15 @@ impl Permitted {
         }
         shown
     }
+
+    fn set(&mut self, target: &Target, admission: Option<&Admission>, moved: &mut Moved) {
+        let before = self.graph.set_of(target);
+        let effect = self.graph.set_destination(target, admission);
+        moved.clients.extend(self.graph.clients(&effect.regrouped).into_iter().cloned());
+        if self.graph.set_of(target) != before {
+            moved.targets.insert(target.clone());
+        }
+    }
 }
 
 fn is_unsettled(inbounds: &History<Inbounds>) -> bool {
@@ -303,14 +257,9 @@ fn is_unsettled(inbounds: &History<Inbounds>) -> bool {
 }
 
 /// Whether a server may acknowledge before the longest wait ends. One that is not connected cannot.
-fn is_timely(
-    proxies: &BTreeMap<Arc<str>, InEffect>,
-    online: &BTreeSet<Arc<str>>,
-    server: &str,
-    now: Timestamp,
-) -> bool {
+fn is_timely(proxies: &BTreeMap<Arc<str>, InEffect>, presence: &Presence, server: &str, now: Timestamp) -> bool {
     let since = proxies.get(server).and_then(|proxy| proxy.inbounds.waits_since());
-    online.contains(server) && since.is_some_and(|since| now.duration_since(since) < LONGEST_WAIT)
+    presence.is_online(server) && since.is_some_and(|since| now.duration_since(since) < LONGEST_WAIT)
 }
 
 /// Admission of an inbound by a version of a proxy. What is unknown admits everybody.
@@ -326,77 +275,5 @@ fn covers(all: &Admission, some: &Admission) -> bool {
         (Admission::Open, _) => true,
         (Admission::By(_), Admission::Open) => false,
         (Admission::By(all), Admission::By(some)) => some.iter().all(|permissions| all.contains(permissions)),
-    }
-}
-
-fn key_of(networking: Option<&Networking>, inbound: &Inbound) -> InboundKey {
-    let address = inbound.address_or(networking.map_or("", |networking| &networking.address));
-    (address.into(), inbound.port)
-}
-
-impl Permitted {
-    fn set(&mut self, target: &Target, admission: Option<&Admission>, moved: &mut Moved) {
-        let before = self.graph.set_of(target);
-        let effect = self.graph.set_destination(target, admission);
-        moved.clients.extend(self.graph.clients(&effect.regrouped).into_iter().cloned());
-        if self.graph.set_of(target) != before {
-            moved.targets.insert(target.clone());
-        }
-    }
-}
-
-impl<'a> Evidence<'a> {
-    /// All destinations of the mesh.
-    pub(crate) fn targets(self) -> BTreeSet<Target> {
-        let services = self.services.names().cloned().map(Target::Service);
-        services.chain(self.objects.names().cloned().map(Target::Object)).collect()
-    }
-
-    fn source(self) -> Source<'a> {
-        Source { index: self.policy_index, shadow: self.shadow, rollout: self.rollout, purpose: Purpose::Trimming }
-    }
-
-    fn key(self, server: &str, position: usize) -> Option<InboundKey> {
-        let dataplane = &self.policy_index.proxy(server)?.dataplane;
-        Some(key_of(dataplane.networking.as_ref(), dataplane.inbounds().get(position)?))
-    }
-
-    /// `None` for a destination that does not exist.
-    fn arrivals(self, target: &Target) -> Option<Arrivals<'a>> {
-        let mut arrivals = Arrivals::default();
-        match target {
-            Target::Service(name) => arrivals.inbounds.extend(self.services.get(name)?.inbounds()),
-            Target::Object(kri) => {
-                let destination = &*self.objects.get(kri)?.destination;
-                match &destination.behind {
-                    Behind::Service(service) => {
-                        let members = self.objects.members(destination);
-                        match self.source().serving(destination, service, members) {
-                            Serving::Inbounds(inbounds) => arrivals.inbounds = inbounds,
-                            Serving::Unseen(admission) => arrivals.others.push(admission),
-                        }
-                    }
-                    Behind::External(_) => arrivals.others.push(Admission::Open),
-                    Behind::MultiZone(_) => {
-                        for kri in self.objects.selected_services(destination) {
-                            let Some(Arrivals { inbounds, others }) = self.arrivals(&Target::Object(kri.clone()))
-                            else {
-                                continue;
-                            };
-                            arrivals.inbounds.extend(inbounds);
-                            arrivals.others.extend(others);
-                        }
-                    }
-                }
-            }
-        }
-        Some(arrivals)
-    }
-
-    /// Destinations that a Dataplane serves.
-    pub(crate) fn served_by(self, proxy: &Proxy) -> BTreeSet<Target> {
-        let services = proxy.dataplane.inbounds().iter().filter_map(|inbound| inbound.service()).map(Arc::from);
-        let objects = self.objects.served_by(&proxy.name).into_iter().map(Target::Object);
-        services.map(Target::Service).chain(objects).collect()
     }
 }

@@ -10,8 +10,9 @@ use super::Mesh;
 use crate::{
     dirty_set::DirtySet,
     engine::UpdateContext,
+    evidence::Evidence,
     in_effect::{Before, Origin},
-    permitted::{Evidence, Moved, Permitted},
+    permitted::{Moved, Permitted},
     target::{Target, Targets},
 };
 
@@ -98,7 +99,7 @@ impl Mesh {
         }
         for name in servers {
             let Some(token) = context.acknowledged(&self.name, &name).token else { continue };
-            let (inbounds, certificates) = permitted.acknowledge(&name, token);
+            let (inbounds, certificates) = permitted.acknowledge(&name, token, context.now);
             if let Some(proxy) = self.dataplanes.get(&name).filter(|_| inbounds) {
                 let served = from.served_by(proxy).into_iter();
                 targets.extend(served.filter(|target| !permitted.is_waiting_without(target, &name, context.now)));

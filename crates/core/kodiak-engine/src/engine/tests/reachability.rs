@@ -243,3 +243,122 @@ fn destination_that_accepts_plain_text_is_never_trimmed() {
     world.acknowledge();
     assert_eq!((called(&world, "a"), called(&world, "b")), (vec![], vec![]));
 }
+
+/// A server of `x` with version 2, which a permission may select alone.
+fn second(world: &mut World) {
+    let mut inbound = inbound(80, "x", "http");
+    inbound["tags"]["version"] = json!("2");
+    world.dataplane("x-2", dataplane("x-2", &[inbound], &[]));
+    world.connect("x-2");
+    world.acknowledge();
+}
+
+fn allow_at_version(version: &str, caller: &str) -> String {
+    let target = json!({ "kind": "MeshServiceSubset", "name": "x", "tags": { "version": version } });
+    let from = json!([{ "targetRef": service(caller), "default": { "action": "Allow" } }]);
+    json!({ "targetRef": target, "from": from }).to_string()
+}
+
+#[test]
+fn server_that_rejects_everything_does_not_freeze_the_others() {
+    let mut world = mesh(Mode::On);
+    second(&mut world);
+    world.permission("x", Some(&allow("x", &["a"])));
+    world.acknowledge_of("x-2");
+    assert_eq!(called(&world, "a"), [""; 0], "the other server may acknowledge in time");
+    world.now += SignedDuration::from_secs(10);
+    world.apply(EngineChange::Tick);
+    assert_eq!(called(&world, "a"), ["x"]);
+    for _ in 0..2 {
+        world.permission("new", Some(&allow_at_version("2", "b")));
+        world.acknowledge_of("x-2");
+        assert_eq!(called(&world, "b"), ["x"], "it is not waited for any longer");
+        world.permission("new", None);
+        assert_eq!(called(&world, "b"), ["x"], "the server has not acknowledged");
+        world.acknowledge_of("x-2");
+        assert_eq!(called(&world, "b"), [""; 0]);
+    }
+    world.permission("x", None);
+    world.acknowledge_of("x-2");
+    assert_eq!(called(&world, "a"), ["x"], "nobody knows what it has");
+    world.acknowledge();
+    assert_eq!(called(&world, "a"), [""; 0]);
+}
+
+#[test]
+fn acknowledgement_of_an_earlier_edit_does_not_count_for_a_later_one() {
+    let mut world = mesh(Mode::On);
+    world.permission("x", Some(&allow("x", &["a"])));
+    let early = world.engine.updated(&key("x")).unwrap().acknowledgement().unwrap();
+    world.permission("x", Some(&allow("x", &["b"])));
+    world.permission("x", Some(&allow("x", &["a", "b"])));
+    world.apply(early);
+    assert_eq!((called(&world, "a"), called(&world, "b")), (vec![], vec![]));
+    world.acknowledge();
+    assert_eq!((called(&world, "a").len(), called(&world, "b").len()), (1, 1));
+}
+
+#[test]
+fn changed_tag_of_a_server_reaches_it_before_its_callers() {
+    let mut world = mesh(Mode::On);
+    second(&mut world);
+    world.permission("x", Some(&allow_at_version("2", "a")));
+    world.acknowledge();
+    assert_eq!(called(&world, "a"), ["x"]);
+    world.dataplane("x-2", dataplane("x-2", &[inbound(80, "x", "http")], &[]));
+    assert_eq!(called(&world, "a"), ["x"], "the server has not acknowledged");
+    world.acknowledge();
+    assert_eq!(called(&world, "a"), [""; 0]);
+}
+
+#[test]
+fn changed_tag_of_a_client_keeps_destinations_of_the_certificate_that_it_presents() {
+    let mut world = mesh(Mode::On);
+    world.permission("x", Some(&allow("x", &["a"])));
+    world.permission("y", Some(&allow("y", &["c"])));
+    world.acknowledge();
+    let networking = json!({ "address": "10.0.0.7", "inbound": [inbound(80, "c", "http")],
+        "transparentProxying": { "redirectPortInbound": 15006, "redirectPortOutbound": 15001 } });
+    world.dataplane("a", json!({ "networking": networking }).to_string());
+    world.assign_vips();
+    assert_eq!(called(&world, "a"), ["x", "y"]);
+    world.acknowledge();
+    assert_eq!(called(&world, "a"), ["y"]);
+}
+
+#[test]
+fn denial_is_waited_for_also_after_a_restart_and_another_mode() {
+    for is_restart in [false, true] {
+        let mut world = mesh(Mode::On);
+        world.permission("x", Some(&allow("x", &["a"])));
+        world.acknowledge();
+        world.permission("x", None);
+        if is_restart {
+            world.restart();
+        } else {
+            world.reachability(Some(Mode::Off));
+            world.reachability(Some(Mode::On));
+        }
+        assert!(called(&world, "a").contains(&"x".to_owned()), "the server has not acknowledged");
+        world.acknowledge();
+        assert_eq!(called(&world, "a"), [""; 0]);
+    }
+}
+
+#[test]
+fn acknowledgements_of_many_servers_compute_a_destination_once() {
+    let mut world = mesh(Mode::On);
+    for n in 0..40 {
+        world.dataplane(&format!("x-{n}"), dataplane(&format!("x-{n}"), &[inbound(80, "x", "http")], &[]));
+        world.connect(&format!("x-{n}"));
+    }
+    world.acknowledge();
+    world.permission("x", Some(&allow("x", &["a"])));
+    let mut updated = vec![world.acknowledge_of("x").unwrap()];
+    updated.extend((0..40).filter_map(|n| world.acknowledge_of(&format!("x-{n}"))));
+    let (last, others) = updated.split_last().unwrap();
+    assert_eq!(others.len(), 40);
+    assert!(others.iter().all(|outcome| outcome.stats == Stats::default()));
+    assert_eq!(last.stats.woken, 1);
+    assert_eq!(called(&world, "a"), ["x"]);
+}

@@ -134,7 +134,7 @@ impl World {
 
     /// Until control planes do not wait any longer for servers that are not connected.
     pub(super) fn pass_absence(&mut self) {
-        self.now += crate::permitted::ABSENCE;
+        self.now += crate::presence::ABSENCE;
         self.apply(EngineChange::Tick);
     }
 

@@ -20,8 +20,7 @@ use super::{
     envoy,
 };
 use crate::{
-    AcknowledgedState, Engine, EngineChange, Outcome, PermissionsToken,
-    permitted::{ABSENCE, LONGEST_WAIT},
+    AcknowledgedState, Engine, EngineChange, Outcome, PermissionsToken, permitted::LONGEST_WAIT, presence::ABSENCE,
 };
 
 pub(super) const SERVERS: [&str; 3] = ["x-1", "x-2", "y-1"];
@@ -48,7 +47,9 @@ pub(super) struct Model {
     mode: Mode,
     permissions: BTreeMap<&'static str, String>,
     /// Service and version of each proxy.
-    services: BTreeMap<&'static str, (&'static str, u8)>,
+    services: Services,
+    /// As control planes see them, between two edits.
+    seen: [Services; 2],
     vips: Arc<Vips>,
     insights: BTreeMap<&'static str, AcknowledgedState>,
     proxies: BTreeMap<&'static str, Proxy>,
@@ -56,10 +57,14 @@ pub(super) struct Model {
     unknown: [BTreeSet<&'static str>; 2],
     /// Proxies with versions that a restart forgot: before and after them, they had the same.
     forgotten: [BTreeSet<&'static str>; 2],
+    /// Start of each control plane, or of the mode: clients may have had more before.
+    started: [Timestamp; 2],
     /// Since when a client lacks a destination that admits it, or has one that cannot admit it.
     wrong: BTreeMap<(&'static str, &'static str), Timestamp>,
     violations: Vec<String>,
 }
+
+type Services = BTreeMap<&'static str, (&'static str, u8)>;
 
 #[derive(Default)]
 struct Proxy {
@@ -100,16 +105,19 @@ impl Model {
             permissions: BTreeMap::new(),
             services: [("x-1", ("x", 1)), ("x-2", ("x", 1)), ("y-1", ("y", 1)), ("a-1", ("a", 1)), ("b-1", ("b", 1))]
                 .into(),
+            seen: Default::default(),
             vips: Arc::new(vips),
             insights: BTreeMap::new(),
             proxies: PROXIES.map(|name| (name, Proxy::default())).into(),
             unknown: Default::default(),
             forgotten: Default::default(),
+            started: [now; 2],
             wrong: BTreeMap::new(),
             violations: Vec::new(),
         };
         let changes = model.stored();
         for control_plane in 0..2 {
+            model.seen[control_plane] = model.services.clone();
             model.apply(control_plane, changes.clone());
         }
         for (n, name) in PROXIES.into_iter().enumerate() {
@@ -126,14 +134,17 @@ impl Model {
     }
 
     pub(super) fn edit(&mut self, edits: &[Edit], at_once: [bool; 2]) {
-        let changes: Vec<EngineChange> = edits.iter().map(|edit| self.change(edit)).collect();
+        let changes: Vec<(EngineChange, Services)> =
+            edits.iter().map(|edit| (self.change(edit), self.services.clone())).collect();
         let before = self.revision;
         for (control_plane, at_once) in at_once.into_iter().enumerate() {
             if at_once {
                 self.revision = before + changes.len() as u64;
-                self.apply(control_plane, changes.clone());
+                self.seen[control_plane] = self.services.clone();
+                self.apply(control_plane, changes.iter().map(|(change, _)| change.clone()).collect());
             } else {
-                for (revision, change) in (before + 1..).zip(&changes) {
+                for (revision, (change, services)) in (before + 1..).zip(&changes) {
+                    self.seen[control_plane] = services.clone();
                     self.control_planes[control_plane].set_stored(revision);
                     self.apply_stored(control_plane, vec![change.clone()]);
                 }
@@ -165,6 +176,7 @@ impl Model {
                 self.wrong.clear();
                 // What is acknowledged while the mode is off is not recorded.
                 self.unknown = [PROXIES.into(), PROXIES.into()];
+                self.started = [self.now; 2];
                 mesh_change(MTLS, Some(self.mode))
             }
         }
@@ -320,6 +332,7 @@ impl Model {
 
     pub(super) fn restart(&mut self, which: usize) {
         self.control_planes[which] = Engine::new(World::settings(Mode::Off));
+        self.started[which] = self.now;
         for name in PROXIES {
             let latest = self.proxies[name].latest.as_ref().and_then(|sent| sent.token);
             let acknowledged = self.insights.get(name).and_then(|state| state.token);
@@ -332,6 +345,7 @@ impl Model {
             }
         }
         let changes = self.stored();
+        self.seen[which] = self.services.clone();
         self.apply(which, changes);
         for name in PROXIES.into_iter().filter(|name| self.proxies[name].connected == Some(which)).collect::<Vec<_>>() {
             self.proxies.get_mut(name).unwrap().sent.clear();
@@ -363,7 +377,9 @@ impl Model {
     /// Whether a client may have a destination because nobody knows what proxies have, or because all have all.
     fn is_unknown(&self, control_plane: usize, client: &str, destination: &str) -> bool {
         let mut unknown = self.unknown[control_plane].iter();
-        self.mode != Mode::On || unknown.any(|name| *name == client || self.services[name].0 == destination)
+        let serves =
+            |name: &str| self.services[name].0 == destination || self.seen[control_plane][name].0 == destination;
+        self.mode != Mode::On || unknown.any(|name| *name == client || serves(name))
     }
 
     /// A client is about to be sent a snapshot.
@@ -377,7 +393,8 @@ impl Model {
         let mut found = Vec::new();
         for destination in DESTINATIONS {
             let (had, has) = (envoy::has(&before.snapshot, destination), envoy::has(&sent.snapshot, destination));
-            let servers = self.servers(destination).filter(|name| !self.is_gone(name));
+            let seen = |name: &&str| self.seen[control_plane][*name].0 == destination;
+            let servers = SERVERS.into_iter().filter(seen).filter(|name| !self.is_gone(name));
             let servers: Vec<(&str, &Proxy)> = servers.map(|name| (name, &self.proxies[name])).collect();
             let is_admitted = |proxy: &Proxy| proxy.applied.as_ref().is_some_and(|applied| admits(&applied));
             // A control plane does not know what another one has shown, while servers have not acknowledged.
@@ -390,7 +407,14 @@ impl Model {
             let is_old = |sent: &Sent| self.now.duration_since(sent.at) >= LONGEST_WAIT;
             let mut admitting = servers.iter().flat_map(|(_, proxy)| proxy.possible.iter().filter(admits));
             let is_late = admitting.any(is_old);
-            if !had && has && !is_late && !is_changed && !self.is_unknown(control_plane, client, destination) {
+            let is_starting = self.now.duration_since(self.started[control_plane]) < LONGEST_WAIT;
+            if !had
+                && has
+                && !is_late
+                && !is_changed
+                && !is_starting
+                && !self.is_unknown(control_plane, client, destination)
+            {
                 let is_pending = |proxy: &Proxy| proxy.possible.iter().any(|sent| admits(&sent));
                 // A server that has not acknowledged for long is not waited for.
                 let is_waited_for = |proxy: &Proxy| {
@@ -407,7 +431,7 @@ impl Model {
         self.violations.extend(found);
     }
 
-    /// What is wrong for longer than the longest wait.
+    /// Adds violations that last longer than the longest wait.
     fn check(&mut self) {
         for client in CLIENTS {
             for destination in DESTINATIONS {
