@@ -1,5 +1,5 @@
-//! What a proxy has acknowledged of the permissions that it enforces and of the certificates that it presents, as its
-//! DataplaneInsight says it. All control planes read it there, so they wait for the same proxies, also after a restart.
+//! Permissions and certificates that a proxy acknowledged, as its DataplaneInsight shows them. All control planes read them
+//! there, so they wait for the same proxies, also after a restart.
 
 use std::{fmt, str::FromStr};
 
@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use kodiak_identity::disconnected;
 use kodiak_model::kinds::dataplane_insight::DataplaneInsight;
 
-/// Of the text. A control plane with another version of this format, or other fingerprints, is ignored.
+/// Version of the text. Tokens with another one are ignored: their fingerprints are others.
 const FORMAT: &str = "1";
 
 /// Versions that a snapshot has.
@@ -26,7 +26,7 @@ pub struct PermissionsToken {
 pub struct AcknowledgedState {
     /// Whether it is connected to a control plane.
     pub online: bool,
-    /// When it lost its last connection.
+    /// Time at which it lost its last connection.
     pub left: Option<Timestamp>,
     /// Whether it ever acknowledged a configuration.
     pub has_run: bool,

@@ -23,7 +23,7 @@ pub(crate) struct Evidence<'a> {
     pub(crate) rollout: &'a Rollout,
 }
 
-/// Where calls of a destination arrive.
+/// Inbounds at which calls of a destination arrive.
 #[derive(Default)]
 pub(crate) struct Arrivals<'a> {
     /// Dataplanes, and positions of their inbounds.
@@ -43,7 +43,7 @@ impl<'a> Evidence<'a> {
         Source { index: self.policy_index, shadow: self.shadow, rollout: self.rollout, purpose: Purpose::Trimming }
     }
 
-    /// What the inbounds of a Dataplane admit by the current policies.
+    /// Admission of each inbound of a Dataplane by the current policies.
     pub(crate) fn inbounds(self, proxy: &Proxy) -> impl Iterator<Item = (InboundKey, Admission)> {
         let networking = proxy.dataplane.networking.as_ref();
         let served = proxy.dataplane.inbounds().iter().enumerate().filter(|(_, inbound)| inbound.is_served());

@@ -74,7 +74,7 @@ impl<T> History<T> {
     ///
     /// Of versions with the same fingerprint, numbers tell which one is meant. Control planes may count differently if changes
     /// reach them in other batches: the version after a number has the changes until its own.
-    pub(crate) fn acknowledge(&mut self, id: VersionId) -> bool {
+    pub(crate) fn acknowledge(&mut self, id: VersionId, now: Timestamp) -> bool {
         let equal = |version: &Version<T>| version.fingerprint == id.fingerprint && version.value.is_some();
         let is_equal = |position: &usize| self.versions.get(*position).is_some_and(equal);
         let until = self.versions.iter().rposition(|version| version.number <= id.number);
@@ -91,11 +91,12 @@ impl<T> History<T> {
         // What it has is unknown, until it acknowledges a version that is known.
         let was_known = self.versions[0].value.is_some() || !self.has_head;
         if self.has_head && self.versions.len() > 1 {
-            self.versions[0].value = None;
-        } else if was_known {
-            let since = self.versions[0].since;
-            self.versions.insert(0, Version::new(id, None, since));
+            self.versions.remove(0);
         }
+        for version in &mut self.versions {
+            version.since = now;
+        }
+        self.versions.insert(0, Version::new(id, None, now));
         self.has_head = true;
         was_known
     }
@@ -113,9 +114,9 @@ impl<T> History<T> {
         self.versions.iter().map(|version| version.value.as_ref())
     }
 
-    /// The version that it had before those that it has not acknowledged.
-    pub(crate) fn head(&self) -> Option<Option<&T>> {
-        self.has_head.then(|| self.versions[0].value.as_ref())
+    /// The version that it had before those that it has not acknowledged, if it had one. `None` is an unknown one.
+    pub(crate) fn head(&self) -> impl Iterator<Item = Option<&T>> {
+        self.possible().take(usize::from(self.has_head))
     }
 
     /// Versions that were sent this long ago.
@@ -129,7 +130,7 @@ impl<T> History<T> {
         self.versions.iter().skip(usize::from(self.has_head)).any(|version| version.since > time)
     }
 
-    /// When the oldest version was sent that the proxy has not acknowledged. `None` if it has acknowledged the newest.
+    /// Time of the oldest version that the proxy has not acknowledged. `None` if it has acknowledged the newest.
     pub(crate) fn waits_since(&self) -> Option<Timestamp> {
         self.versions.get(usize::from(self.has_head)).map(|version| version.since)
     }
@@ -171,7 +172,7 @@ mod tests {
     #[track_caller]
     fn check(versions: &[(u64, char)], acknowledged: (u64, char), expected: &str) {
         let mut history = history(versions);
-        history.acknowledge(id(acknowledged.0, acknowledged.1));
+        history.acknowledge(id(acknowledged.0, acknowledged.1), NOW);
         assert_eq!(possible(&history), expected);
     }
 
@@ -204,23 +205,23 @@ mod tests {
         check(&[(1, 'a')], (2, 'x'), "?a");
         check(&[(1, 'a'), (2, 'b')], (2, 'x'), "?b");
         let mut history = history(&[(1, 'a'), (2, 'b')]);
-        assert!(history.acknowledge(id(2, 'x')) && history.waits_since().is_some());
-        assert!(history.acknowledge(id(2, 'b')) && history.waits_since().is_none());
+        assert!(history.acknowledge(id(2, 'x'), NOW) && history.waits_since().is_some());
+        assert!(history.acknowledge(id(2, 'b'), NOW) && history.waits_since().is_none());
     }
 
     #[test]
     fn oldest_of_many_versions_are_unknown() {
         let versions: Vec<(u64, char)> = (0..100).map(|n| (n, char::from(b'a' + (n % 26) as u8))).collect();
         let history = history(&versions);
-        assert_eq!((history.possible().count(), history.head()), (MOST, Some(None)));
+        assert_eq!((history.possible().count(), history.head().next()), (MOST, Some(None)));
         assert_eq!(history.newest(), id(99, versions[99].1));
     }
 
     #[test]
     fn first_version_of_a_new_proxy_waits() {
         let mut history = History::first(id(1, 'a'), 'a', NOW);
-        assert!(history.head().is_none() && history.waits_since().is_some());
-        assert!(history.acknowledge(id(1, 'a')) && history.waits_since().is_none());
-        assert_eq!(history.head(), Some(Some(&'a')));
+        assert!(history.head().next().is_none() && history.waits_since().is_some());
+        assert!(history.acknowledge(id(1, 'a'), NOW) && history.waits_since().is_none());
+        assert_eq!(history.head().next(), Some(Some(&'a')));
     }
 }

@@ -1,4 +1,4 @@
-//! What a proxy may have in effect: who its inbounds admit, and the certificates that it presents.
+//! Configuration that may be in effect at a proxy: the callers that its inbounds admit, and the certificates that it presents.
 
 use std::{hash::Hash, sync::Arc};
 
@@ -26,7 +26,7 @@ pub(crate) struct InEffect {
     seen: Option<PermissionsToken>,
 }
 
-/// When a version is about to be sent.
+/// Time of a version.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moment {
     /// Of the store, which control planes share.
@@ -34,7 +34,7 @@ pub(crate) struct Moment {
     pub(crate) now: Timestamp,
 }
 
-/// What is known about a proxy when it is seen first.
+/// State of a proxy when it is seen first.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Origin {
     /// Whether it is connected to this control plane.
@@ -44,14 +44,14 @@ pub(crate) struct Origin {
     pub(crate) before: Before,
 }
 
-/// What proxies may have before their first version here.
+/// Configuration of proxies before their first version here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Before {
-    /// What their insight says: this control plane starts. One without a token was not waited for until now.
+    /// As their insight shows it: this control plane starts. Without a token it is unknown.
     Recorded,
     /// Nobody recorded it: clients had everything so far.
     Unknown,
-    /// What their insight says, else nothing: it is new.
+    /// As their insight shows it. Without a token there is none: the proxy is new.
     Nothing,
 }
 
@@ -135,18 +135,18 @@ impl InEffect {
     }
 
     /// Returns whether its inbounds, and whether its certificates, may be others now.
-    pub(crate) fn acknowledge(&mut self, token: PermissionsToken) -> (bool, bool) {
+    pub(crate) fn acknowledge(&mut self, token: PermissionsToken, now: Timestamp) -> (bool, bool) {
         // It may name a version that was sent again since.
         if self.seen == Some(token) {
             return (false, false);
         }
         self.seen = Some(token);
         let PermissionsToken { number, inbounds, certificates } = token;
-        let are_inbounds = self.inbounds.acknowledge(VersionId { number, fingerprint: inbounds });
+        let are_inbounds = self.inbounds.acknowledge(VersionId { number, fingerprint: inbounds }, now);
         let id = VersionId { number, fingerprint: certificates };
         // Sent by a control plane that it is not connected to any more.
         let known = self.certificates.as_mut().filter(|_| certificates != 0);
-        (are_inbounds, known.is_some_and(|history| history.acknowledge(id)))
+        (are_inbounds, known.is_some_and(|history| history.acknowledge(id, now)))
     }
 
     /// Of the newest versions.

@@ -11,7 +11,8 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
-use kodiak_reachability::{Admission, AnyOf, MeshGraph};
+use kodiak_policies::mesh_traffic_permission::Permissions;
+use kodiak_reachability::{Admission, MeshGraph};
 use kodiak_rules::Proxy;
 
 use crate::{
@@ -39,7 +40,7 @@ pub(crate) struct Permitted {
     /// Destinations with servers that have not acknowledged their newest permissions.
     waiting: BTreeMap<Target, Waiting>,
     /// So that equal permissions are compared by pointer.
-    interned: HashSet<Arc<AnyOf>>,
+    interned: HashSet<Arc<Permissions>>,
     /// Number of interned permissions at which unused ones are dropped.
     sweep_at: usize,
 }
@@ -78,12 +79,12 @@ impl Permitted {
         &self.graph
     }
 
-    /// What the newest snapshot of a proxy has. `None` for an unknown one.
+    /// Token of the newest snapshot of a proxy. `None` for an unknown one.
     pub(crate) fn token(&self, name: &str) -> Option<PermissionsToken> {
         self.proxies.get(name).map(InEffect::token)
     }
 
-    /// What the inbounds of a proxy admit by the current policies.
+    /// Admission of each inbound of a proxy by the current policies.
     pub(crate) fn inbounds_of(&mut self, proxy: &Proxy, from: Evidence<'_>) -> Inbounds {
         let all = from.inbounds(proxy).map(|(key, admission)| match admission {
             Admission::Open => (key, Admission::Open),
@@ -97,7 +98,7 @@ impl Permitted {
         all
     }
 
-    fn intern(&mut self, permissions: Arc<AnyOf>) -> Arc<AnyOf> {
+    fn intern(&mut self, permissions: Arc<Permissions>) -> Arc<Permissions> {
         if let Some(known) = self.interned.get(&permissions) {
             return known.clone();
         }
@@ -159,8 +160,8 @@ impl Permitted {
     }
 
     /// Returns whether destinations that the proxy serves must be refreshed, and whether its certificates may be others.
-    pub(crate) fn acknowledge(&mut self, name: &str, token: PermissionsToken) -> (bool, bool) {
-        self.proxies.get_mut(name).map_or((false, false), |proxy| proxy.acknowledge(token))
+    pub(crate) fn acknowledge(&mut self, name: &str, token: PermissionsToken, now: Timestamp) -> (bool, bool) {
+        self.proxies.get_mut(name).map_or((false, false), |proxy| proxy.acknowledge(token, now))
     }
 
     /// Whether other servers of the destination are still expected to acknowledge. Until then, nothing changes.
@@ -215,8 +216,7 @@ impl Permitted {
         let mut shown = possible.clone();
         let mut lingers_since = None;
         if is_timed {
-            let head =
-                |history: &History<Inbounds>| history.head().map(Option::<&Inbounds>::cloned).into_iter().collect();
+            let head = |history: &History<Inbounds>| history.head().map(Option::<&Inbounds>::cloned).collect();
             let before = self.graph.admission(target);
             // While this control plane starts, clients may have it already.
             let is_starting = now.duration_since(self.since) < LONGEST_WAIT;

@@ -71,7 +71,7 @@ mod tests {
         assert!(presence.set(&name, false, Some(start), start) && !presence.is_online(&name));
         assert!(!presence.set(&name, false, Some(start), start + ABSENCE / 2) && presence.may_run(&name));
         assert!(presence.expire(start + ABSENCE / 2).is_empty());
-        assert_eq!(presence.expire(start + ABSENCE), [name.clone()]);
+        assert_eq!(presence.expire(start + ABSENCE), std::slice::from_ref(&name));
         assert!(!presence.may_run(&name));
         assert!(!presence.set(&name, false, Some(start), start + ABSENCE) && !presence.may_run(&name));
     }

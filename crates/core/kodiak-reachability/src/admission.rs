@@ -68,7 +68,7 @@ impl Admission {
     }
 }
 
-/// Where calls of a MeshService arrive.
+/// Inbounds at which calls of a MeshService arrive.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Serving<'a> {
     /// Inbounds by the name of their Dataplane and their position.

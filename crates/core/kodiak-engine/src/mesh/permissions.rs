@@ -100,7 +100,7 @@ impl Mesh {
         }
         for name in servers {
             let Some(token) = context.acknowledged(&self.name, &name).token else { continue };
-            let (inbounds, certificates) = permitted.acknowledge(&name, token);
+            let (inbounds, certificates) = permitted.acknowledge(&name, token, context.now);
             if let Some(proxy) = self.dataplanes.get(&name).filter(|_| inbounds) {
                 let served = from.served_by(proxy).into_iter();
                 targets.extend(served.filter(|target| !permitted.is_waiting_without(target, &name, context.now)));

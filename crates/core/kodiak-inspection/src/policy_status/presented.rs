@@ -2,20 +2,20 @@
 
 use std::{cell::OnceCell, collections::BTreeSet, ops::Bound};
 
-use kodiak_identity::possible;
+use kodiak_identity::expected_ids;
 use kodiak_model::{
     Choice,
     source_match::{Match, SpiffeIdMatch, SpiffeIdMatchType},
     spiffe,
 };
 use kodiak_reachability::certificates;
-use kodiak_rules::{Policy, outbound::NameResolution};
+use kodiak_rules::Policy;
 
 use super::{PolicyStatusContext, Reason, Why};
 use crate::near;
 
-/// SPIFFE IDs of all Dataplanes, by the issuers of the current step and by MeshIdentities that become ready. Computed for the
-/// first policy that names one.
+/// SPIFFE IDs of all Dataplanes that their issuers give to them at the current step, or will. Computed for the first policy
+/// that names one.
 #[derive(Default)]
 pub(super) struct Presented(OnceCell<BTreeSet<String>>);
 
@@ -51,10 +51,8 @@ fn ids(mesh: &str, context: PolicyStatusContext<'_>) -> BTreeSet<String> {
     for proxy in context.proxies.values() {
         let issued = certificates(mesh, proxy, context.rollout);
         ids.extend(issued.iter().flat_map(|uris| uris.iter()).filter(|uri| uri.starts_with("spiffe://")).cloned());
-        // MeshIdentities issue only in meshes whose destinations are MeshServices.
-        if context.resolution == NameResolution::Objects {
-            ids.extend(possible(context.identities, proxy));
-        }
+        // Those of MeshIdentities without a provider, too: permissions for them come first.
+        ids.extend(expected_ids(context.rollout, proxy));
     }
     ids
 }

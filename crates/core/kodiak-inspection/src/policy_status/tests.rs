@@ -1,6 +1,7 @@
 //! Policies that nobody follows, and what is said of them.
 
 mod patched;
+mod presented;
 mod property;
 mod reasons;
 mod scale;

@@ -5,4 +5,5 @@
 mod answers;
 mod files;
 mod oracle;
+mod steps;
 mod trimmed;

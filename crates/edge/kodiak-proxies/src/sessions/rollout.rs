@@ -8,7 +8,7 @@ use std::{collections::VecDeque, sync::Arc};
 /// Steps that are remembered for a proxy that acknowledges nothing. Older ones are forgotten.
 const MOST_STEPS: usize = 256;
 
-/// What a proxy acknowledges with a snapshot, beside its resources.
+/// Tokens that a proxy acknowledges with a snapshot.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SnapshotTokens {
     /// Step of a rollout.

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use self::model::{CLIENTS, Edit, Model, PROXIES, SERVERS};
 
-/// What happens.
+/// One event of a history.
 #[derive(Debug, Clone)]
 enum Event {
     /// One after the other, or at once for the control planes with `true`.
@@ -79,9 +79,8 @@ fn an_event() -> impl Strategy<Value = Event> {
 }
 
 fn config() -> ProptestConfig {
-    let cases = std::env::var("KODIAK_ORDER_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(48);
     ProptestConfig {
-        cases,
+        cases: 64,
         failure_persistence: None,
         rng_algorithm: RngAlgorithm::ChaCha,
         rng_seed: RngSeed::Fixed(24),

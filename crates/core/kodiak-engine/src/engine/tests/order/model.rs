@@ -57,7 +57,7 @@ pub(super) struct Model {
     unknown: [BTreeSet<&'static str>; 2],
     /// Proxies with versions that a restart forgot: before and after them, they had the same.
     forgotten: [BTreeSet<&'static str>; 2],
-    /// When clients had, or may have had, more than a control plane knows.
+    /// Start of each control plane, or of the mode: clients may have had more before.
     started: [Timestamp; 2],
     /// Since when a client lacks a destination that admits it, or has one that cannot admit it.
     wrong: BTreeMap<(&'static str, &'static str), Timestamp>,
@@ -431,7 +431,7 @@ impl Model {
         self.violations.extend(found);
     }
 
-    /// What is wrong for longer than the longest wait.
+    /// Adds violations that last longer than the longest wait.
     fn check(&mut self) {
         for client in CLIENTS {
             for destination in DESTINATIONS {
