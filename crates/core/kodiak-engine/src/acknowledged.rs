@@ -69,7 +69,24 @@ impl FromStr for PermissionsToken {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn insight_shows_the_connection_and_the_token() {
+        let of = |insight: serde_json::Value| AcknowledgedState::of(&serde_json::from_value(insight).unwrap());
+        assert_eq!(of(json!({})), AcknowledgedState::default());
+        let open = json!({ "id": "1", "connectTime": "2026-01-01T00:00:00Z" });
+        let connected = of(json!({ "subscriptions": [open], "mTLS": { "acknowledged": "step" } }));
+        assert_eq!(connected, AcknowledgedState { online: true, left: None, has_run: true, token: None });
+        let (left, token) = ("2026-01-01T00:00:05Z", PermissionsToken { number: 7, inbounds: 255, certificates: 1 });
+        let closed = json!({ "id": "1", "connectTime": "2026-01-01T00:00:00Z", "disconnectTime": left });
+        let mtls = json!({ "acknowledged": "step", "acknowledgedPermissions": token.to_string() });
+        let disconnected = of(json!({ "subscriptions": [closed], "mTLS": mtls }));
+        let left = Some(left.parse().unwrap());
+        assert_eq!(disconnected, AcknowledgedState { online: false, left, has_run: true, token: Some(token) });
+    }
 
     #[test]
     fn text_of_a_token_is_read_back_and_another_format_is_not() {
