@@ -11,8 +11,7 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
-use kodiak_policies::mesh_traffic_permission::Permissions;
-use kodiak_reachability::{Admission, MeshGraph};
+use kodiak_reachability::{Admission, AnyOf, MeshGraph};
 use kodiak_rules::Proxy;
 
 use crate::{
@@ -40,7 +39,7 @@ pub(crate) struct Permitted {
     /// Destinations with servers that have not acknowledged their newest permissions.
     waiting: BTreeMap<Target, Waiting>,
     /// So that equal permissions are compared by pointer.
-    interned: HashSet<Arc<Permissions>>,
+    interned: HashSet<Arc<AnyOf>>,
     /// Number of interned permissions at which unused ones are dropped.
     sweep_at: usize,
 }
@@ -98,7 +97,7 @@ impl Permitted {
         all
     }
 
-    fn intern(&mut self, permissions: Arc<Permissions>) -> Arc<Permissions> {
+    fn intern(&mut self, permissions: Arc<AnyOf>) -> Arc<AnyOf> {
         if let Some(known) = self.interned.get(&permissions) {
             return known.clone();
         }
