@@ -19,7 +19,7 @@ pub enum Yes {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum No {
-    /// KRI of the policy that denies it, at the last inbound that was asked.
+    /// KRI of the policy that denies it, at one inbound at least.
     Denied { policy: String },
     /// No policy of the destination matches the client.
     NotAllowed,

@@ -185,28 +185,32 @@ impl<C: Ord + Clone, D: Ord + Clone> Graph<C, D> {
         }
     }
 
-    /// Whether the client may call the destination, and why.
+    /// Whether the client may call the destination, and why. Of several policies, the first by name: inbounds have no order.
     pub fn may(&self, client: &C, destination: &D) -> Answer {
         let (Some(ids), Some((inbounds, _))) = (self.clients.get(client), self.destinations.get(destination)) else {
             return Answer::Yes(Yes::Unknown);
         };
         let Inbounds::By(all) = inbounds else { return Answer::Yes(Yes::Open) };
-        let mut denied = No::NotAllowed;
+        let (mut allowing, mut denying) = (BTreeSet::new(), BTreeSet::new());
         // Nobody knows the URIs of a client without a certificate, and it has none to show.
         let anonymous = [Certificate::default()];
         let certificates = ids.iter().map(|id| self.identities.certificate(*id));
         let certificates: Vec<&Certificate> =
             if ids.is_empty() { anonymous.iter().collect() } else { certificates.collect() };
-        for (permissions, certificate) in all.values().flat_map(|any| certificates.iter().map(move |one| (any, one))) {
+        let parts = all.values().flat_map(|any| any.permissions());
+        for (permissions, certificate) in parts.flat_map(|part| certificates.iter().map(move |one| (part, one))) {
             let verdict = permissions.possible(&self.mesh, certificate);
-            let policy = verdict.policy.map(str::to_owned);
-            match (verdict.action, policy) {
-                (Action::Deny, Some(policy)) => denied = No::Denied { policy },
-                (Action::Deny, None) => (),
-                (_, policy) => return Answer::Yes(Yes::Allowed { policy: policy.unwrap_or_default() }),
+            if verdict.action == Action::Deny {
+                denying.extend(verdict.policy);
+            } else {
+                allowing.insert(verdict.policy.unwrap_or_default());
             }
         }
-        Answer::No(denied)
+        match (allowing.first(), denying.first()) {
+            (Some(policy), _) => Answer::Yes(Yes::Allowed { policy: (*policy).to_owned() }),
+            (None, Some(policy)) => Answer::No(No::Denied { policy: (*policy).to_owned() }),
+            (None, None) => Answer::No(No::NotAllowed),
+        }
     }
 
     /// Size of the graph: identities, distinct permissions, distinct sets, and bytes of the sets.

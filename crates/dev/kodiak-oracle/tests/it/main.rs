@@ -5,5 +5,4 @@
 mod answers;
 mod files;
 mod oracle;
-mod steps;
 mod trimmed;

@@ -20,7 +20,7 @@ use crate::answers::backend;
 const MESHES: usize = 96;
 
 /// The documents without modes of their own, so that the setting decides.
-pub(crate) fn documents(mesh: &Mesh) -> Vec<Value> {
+fn documents(mesh: &Mesh) -> Vec<Value> {
     let mut documents = mesh.documents();
     for labels in documents.iter_mut().filter_map(|document| document.get_mut("labels")?.as_object_mut()) {
         labels.remove(REACHABILITY);
