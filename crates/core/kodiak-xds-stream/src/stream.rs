@@ -87,21 +87,31 @@ impl<S: Subscription> Stream<S> {
 
     /// Responses to send after this event, in order.
     pub fn on(&mut self, event: Event<S::Request>) -> Vec<Response> {
-        match event {
-            Event::Snapshot(snapshot) => self.snapshot = Some(snapshot),
-            Event::Drained(drain) => self.unused.drained(drain),
-            Event::Request(Requested::Served(type_url), request) => self.request(type_url, request),
+        let (types, may_remove) = match event {
+            Event::Snapshot(snapshot) => {
+                self.snapshot = Some(snapshot);
+                (&ORDER[..], true)
+            }
+            Event::Drained(drain) => {
+                self.unused.drained(drain);
+                (&[TypeUrl::Cluster][..], true)
+            }
+            Event::Request(Requested::Served(type_url), request) => {
+                self.request(type_url, request);
+                // Other types refer to nothing.
+                (order::after(type_url), unused::USERS.contains(&type_url))
+            }
             Event::Request(unknown @ Requested::Unknown(_), request) => {
                 let refusal = S::refuse(&request);
                 return refusal.map(|draft| self.response(unknown, draft).0).into_iter().collect();
             }
-        }
+        };
         let mut responses = Vec::new();
         if let Some(snapshot) = self.snapshot.clone() {
-            for type_url in ORDER {
-                self.send(type_url, &snapshot, &mut responses);
+            for type_url in types {
+                self.send(*type_url, &snapshot, &mut responses);
             }
-            if self.unused.update(&self.subscriptions, &snapshot, Nonce(self.last_nonce)) {
+            if may_remove && self.unused.update(&self.subscriptions, &snapshot, Nonce(self.last_nonce)) {
                 for type_url in unused::REMOVED_LAST {
                     self.send(type_url, &snapshot, &mut responses);
                 }

@@ -8,6 +8,19 @@ use crate::resource::{Encoded, Resources, Snapshot};
 use crate::subscription::{Held, Subscription};
 use crate::type_url::TypeUrl;
 
+/// Types that an answer to this type may let go on, in the order of their responses. Answers to endpoints are the most
+/// frequent ones, and must not cost a look at all clusters.
+pub(super) fn after(type_url: TypeUrl) -> &'static [TypeUrl] {
+    use TypeUrl::{Cluster, Endpoint, Listener, Route, Secret};
+    match type_url {
+        Secret => &[Secret, Endpoint],
+        Cluster => &[Cluster, Endpoint, Listener, Route],
+        Endpoint => &[Endpoint, Listener, Route],
+        Listener => &[Listener, Route],
+        Route => &[Route],
+    }
+}
+
 impl<S: Subscription> Stream<S> {
     /// Names of the type that differ and have to wait.
     pub(super) fn waiting(&self, type_url: TypeUrl, snapshot: &Snapshot) -> BTreeSet<Arc<str>> {

@@ -15,7 +15,7 @@ use crate::type_url::TypeUrl;
 /// Types that refer to clusters, or are used by connections.
 const TRAFFIC: [TypeUrl; 2] = [TypeUrl::Listener, TypeUrl::Route];
 /// Types that refer to others.
-const USERS: [TypeUrl; 3] = [TypeUrl::Listener, TypeUrl::Route, TypeUrl::Cluster];
+pub(super) const USERS: [TypeUrl; 3] = [TypeUrl::Listener, TypeUrl::Route, TypeUrl::Cluster];
 /// Types that others refer to, users first.
 pub(super) const REMOVED_LAST: [TypeUrl; 3] = [TypeUrl::Cluster, TypeUrl::Endpoint, TypeUrl::Secret];
 

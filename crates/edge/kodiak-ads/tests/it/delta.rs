@@ -1,6 +1,8 @@
 //! The incremental protocol, over sockets.
 
-use kodiak_ads::Protocol;
+use std::time::Duration;
+
+use kodiak_ads::{Limits, Protocol};
 use kodiak_envoy::envoy::config::cluster::v3::Cluster;
 use kodiak_envoy::envoy::service::discovery::v3::DeltaDiscoveryRequest;
 use kodiak_envoy::google::rpc::Status;
@@ -10,7 +12,7 @@ use prost::Message as _;
 
 use crate::bed::Bed;
 use crate::client::{DELTA, Delta, names, node, subscribe};
-use crate::resources::{cluster, numbered, sized_cluster};
+use crate::resources::{cluster, listener, numbered, sized_cluster};
 
 #[tokio::test]
 async fn proxy_gets_its_resources_and_changes() {
@@ -122,6 +124,27 @@ async fn the_first_snapshot_is_sent_when_there_is_one() {
     bed.snapshot(1, &[cluster("a", 1)]);
     assert_eq!(names(&client.next().await), "a");
     assert_eq!(names(&client.next().await), "-a");
+}
+
+/// Listeners change more often than their connections drain.
+#[tokio::test]
+async fn unused_cluster_is_removed_though_listeners_never_rest() {
+    let limits = Limits { drain: Duration::from_millis(300), ..Limits::default() };
+    let bed = Bed::start_with(limits).await;
+    bed.snapshot(1, &[cluster("a", 1), cluster("b", 1), listener("l", "1", "b")]);
+    let mut client = Delta::ask(&bed, TypeUrl::Cluster, &[]).await;
+    let clusters = client.next().await;
+    client.ack(&clusters);
+    client.send(&subscribe(TypeUrl::Listener, &[]));
+    for revision in 2.. {
+        let response = client.next().await;
+        client.ack(&response);
+        if response.type_url == TypeUrl::Cluster.as_str() {
+            assert_eq!(names(&response), "-b");
+            return;
+        }
+        bed.snapshot(revision, &[cluster("a", 1), listener("l", &revision.to_string(), "a")]);
+    }
 }
 
 /// A client that reconnects lists what it has in its first requests.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use kodiak_envoy::any;
 use kodiak_envoy::envoy::config::cluster::v3::Cluster;
+use kodiak_envoy::envoy::config::listener::v3::Listener;
 use kodiak_envoy::envoy::service::discovery::v3::{DeltaDiscoveryResponse, DiscoveryResponse, Resource};
 use kodiak_xds_stream::{Encoded, Need, TypeUrl, Version};
 use prost::{Message, Name};
@@ -42,6 +43,12 @@ pub(crate) fn sized_cluster(name: &str, timeout: u64, length: usize) -> (TypeUrl
         ..Cluster::default()
     };
     (TypeUrl::Cluster, encode(name, &cluster, &[]))
+}
+
+/// A listener that uses a cluster, and differs from others of the same name by its prefix.
+pub(crate) fn listener(name: &str, prefix: &str, cluster: &str) -> (TypeUrl, Arc<Encoded>) {
+    let listener = Listener { name: name.to_owned(), stat_prefix: prefix.to_owned(), ..Listener::default() };
+    (TypeUrl::Listener, encode(name, &listener, &[(TypeUrl::Cluster, cluster.into())]))
 }
 
 /// A cluster without content, in this version.
