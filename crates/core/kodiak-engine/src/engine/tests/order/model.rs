@@ -71,6 +71,8 @@ struct Proxy {
     connected: Option<usize>,
     left: Option<Timestamp>,
     rejects: bool,
+    /// Whether it came from another control plane while servers had not acknowledged: that one may have shown more.
+    has_moved: bool,
     /// Sent and not applied.
     sent: VecDeque<Sent>,
     applied: Option<Sent>,
@@ -317,7 +319,10 @@ impl Model {
                 unknown.insert(name);
             }
         }
-        self.proxies.get_mut(name).unwrap().connected = Some(to);
+        let is_pending = SERVERS.into_iter().any(|server| self.proxies[server].possible.len() > 1);
+        let proxy = self.proxies.get_mut(name).unwrap();
+        proxy.has_moved |= is_pending && proxy.latest.as_ref().is_some_and(|latest| latest.by != to);
+        proxy.connected = Some(to);
         let state = self.insights.get(name).copied().unwrap_or_default();
         self.write_insight(name, AcknowledgedState { online: true, left: None, ..state });
         self.connect_again(name, to);
@@ -397,8 +402,7 @@ impl Model {
             let servers = SERVERS.into_iter().filter(seen).filter(|name| !self.is_gone(name));
             let servers: Vec<(&str, &Proxy)> = servers.map(|name| (name, &self.proxies[name])).collect();
             let is_admitted = |proxy: &Proxy| proxy.applied.as_ref().is_some_and(|applied| admits(&applied));
-            // A control plane does not know what another one has shown, while servers have not acknowledged.
-            let is_moved = before.by != sent.by && servers.iter().any(|(_, proxy)| proxy.possible.len() > 1);
+            let is_moved = self.proxies[client].has_moved;
             if had && !has && !is_moved {
                 let forgotten = &self.forgotten[control_plane];
                 let admitting = servers.iter().filter(|(name, proxy)| is_admitted(proxy) && !forgotten.contains(name));
@@ -433,6 +437,9 @@ impl Model {
 
     /// Adds violations that last longer than the longest wait.
     fn check(&mut self) {
+        if SERVERS.into_iter().all(|server| self.proxies[server].possible.len() <= 1) {
+            self.proxies.values_mut().for_each(|proxy| proxy.has_moved = false);
+        }
         for client in CLIENTS {
             for destination in DESTINATIONS {
                 let pair = (client, destination);
