@@ -51,7 +51,7 @@ fn address(name: &str) -> String {
 }
 
 /// A member of `backend` that calls everything, also the instances of `backend` by their own addresses.
-fn set(world: &mut World, name: &str, labels: &[&str]) {
+fn proxy(name: &str, labels: &[&str]) -> Proxy {
     let spec = json!({ "networking": {
         "address": address(name),
         "inbound": [inbound(8080, "backend", "http")],
@@ -59,14 +59,17 @@ fn set(world: &mut World, name: &str, labels: &[&str]) {
             "redirectPortInbound": 15006, "redirectPortOutbound": 15001, "directAccessServices": ["*"],
         },
     } });
-    let proxy = Proxy {
+    Proxy {
         mesh: MESH.into(),
         name: name.into(),
         labels: Arc::new(labels.iter().map(|label| ((*label).to_owned(), "yes".to_owned())).collect()),
         dataplane: Arc::new(serde_json::from_value(spec).unwrap()),
         admission: None,
-    };
-    world.apply(EngineChange::Dataplane { key: key(name), dataplane: Some(Arc::new(proxy)) });
+    }
+}
+
+fn set(world: &mut World, name: &str, labels: &[&str]) {
+    world.apply(EngineChange::Dataplane { key: key(name), dataplane: Some(Arc::new(proxy(name, labels))) });
 }
 
 fn world() -> World {
@@ -184,13 +187,7 @@ type AllLabels = [Vec<&'static str>; 4];
 
 /// The next step. As a leader does, it waits while a proxy would have no certificate on a strict mesh.
 fn step(world: &mut World, labels: &AllLabels) -> bool {
-    let proxies = labels.each_ref().map(|labels| Proxy {
-        mesh: MESH.into(),
-        name: "any".into(),
-        labels: Arc::new(labels.iter().map(|label| ((*label).to_owned(), "yes".to_owned())).collect()),
-        dataplane: Arc::default(),
-        admission: None,
-    });
+    let proxies = labels.each_ref().map(|labels| proxy("any-1", labels));
     let has = |issuers| proxies.each_ref().map(|proxy| kodiak_identity::has_certificate(issuers, proxy));
     let current = world.current_rollout().unwrap_or_default();
     let target = world.target();
