@@ -123,7 +123,9 @@ impl Scenario {
                 mesh.apply([size.vips()?])?;
                 mesh.apply(all.clone().map(|n| size.permission_change(n)).collect::<anyhow::Result<Vec<_>>>()?)?;
                 let proxies = all.map(connected).collect::<anyhow::Result<Vec<_>>>()?;
-                mesh.apply(proxies.into_iter().flatten())?;
+                let sent = mesh.apply(proxies.into_iter().flatten())?.proxies;
+                // Clients get their destinations then.
+                mesh.apply(sent.iter().filter_map(Updated::acknowledgement).collect::<Vec<_>>())?;
                 let backend = json!({ "kind": "MeshService", "name": name(0) });
                 let rule = json!({ "matches": [{ "path": { "type": "PathPrefix", "value": "/" } }],
                     "default": { "backendRefs": [{ "kind": "MeshService", "name": name(1) }] } });
