@@ -182,7 +182,7 @@ fn bootstrap_request_is_complete(asked: &Asked, runner: &Runner) {
         "dnsPort": runner.dns_address().unwrap().port(),
         "features": [
             "feature-reuse-port", "feature-strict-inbound-ports", "feature-tcp-accesslog-via-named-pipe",
-            "feature-delta-grpc", "feature-embedded-dns",
+            "feature-plaintext-callers", "feature-delta-grpc", "feature-embedded-dns",
         ],
         "workdir": ".",
         "operatingSystem": "linux",

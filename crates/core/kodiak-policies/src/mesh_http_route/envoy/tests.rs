@@ -459,7 +459,7 @@ fn backends_include_splits_and_mirrors() {
           default: {backendRefs: [{kind: MeshServiceSubset, name: backend-v2, tags: {version: '2'}}]}
     ";
     let names: Vec<_> = Routing.backends(&conf(rules)).into_iter().filter_map(|backend| backend.name).collect();
-    assert_eq!(names, ["backend", "shadow", "backend-v2"]);
+    assert_eq!(names, ["backend", "backend-v2", "shadow"]);
 }
 
 #[test]
