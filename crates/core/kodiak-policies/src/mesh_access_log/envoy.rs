@@ -16,9 +16,7 @@ use serde_json::Value;
 use super::placeholders::{self, Values};
 use super::{Attribute, Backend, BackendType, Conf, OpenTelemetryBackend, filter, format};
 use crate::open_telemetry::{OtlpEndpoint, OtlpSignal, OtlpTransport};
-use crate::target::{
-    Carrier, Chain, Collector, Destination, Inbound, Outbound, ProxyFact, ProxyFacts,
-};
+use crate::target::{Carrier, Chain, Collector, Destination, Inbound, Outbound, ProxyFact, ProxyFacts};
 use crate::{Confs, Entry, Source};
 
 const FILE: &str = "envoy.access_loggers.file";

@@ -79,7 +79,8 @@ impl<'a> Conditions<'a> {
 
     /// Whether it matches every request that `other` matches.
     fn covers(&self, other: &Self) -> bool {
-        let takes = |(name, wanted): (&&str, &Header<'_>)| other.headers.get(name).is_some_and(|own| wanted.covers(*own));
+        let takes =
+            |(name, wanted): (&&str, &Header<'_>)| other.headers.get(name).is_some_and(|own| wanted.covers(*own));
         self.path.covers(other.path)
             && self.method.is_none_or(|method| other.method == Some(method))
             && self.headers.iter().all(takes)

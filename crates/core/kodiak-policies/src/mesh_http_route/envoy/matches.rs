@@ -97,7 +97,10 @@ pub(super) fn path_type(path: &PathMatch) -> Option<PathMatchType> {
 }
 
 /// Later items with the same name have no effect.
-pub(super) fn first_of_each<'a, T>(items: impl Iterator<Item = &'a T>, name: impl Fn(&'a T) -> &'a String) -> Vec<&'a T> {
+pub(super) fn first_of_each<'a, T>(
+    items: impl Iterator<Item = &'a T>,
+    name: impl Fn(&'a T) -> &'a String,
+) -> Vec<&'a T> {
     let mut seen = BTreeSet::new();
     items.filter(|item| seen.insert(name(item))).collect()
 }
