@@ -18,8 +18,12 @@ async fn shadow_policy_shows_its_changes_without_effect() {
     mesh.put_shadow("MeshTimeout", "tried", &to_backend(&request("100ms"))).await;
 
     let config = format!("/meshes/{MESH}/dataplanes/client/_config");
-    let shown = mesh.control_plane.get(&format!("{config}?shadow=true&include=diff")).await.json();
-    let diff = shown["diff"].as_array().unwrap_or_else(|| panic!("{shown:#}"));
+    // The insight of a proxy that just connected is written within a moment.
+    let diff = eventually("the configuration of the client is shown", async || {
+        let shown = mesh.control_plane.get(&format!("{config}?shadow=true&include=diff")).await.json();
+        shown["diff"].as_array().cloned().ok_or_else(|| format!("{shown:#}"))
+    })
+    .await;
     let timeouts = diff.iter().filter(|step| step["path"].as_str().unwrap().ends_with("/timeout"));
     let timeouts: Vec<_> = timeouts.map(|step| (step["op"].as_str().unwrap(), step["value"].as_str())).collect();
     assert_eq!(timeouts, [("test", Some("0s")), ("remove", Some("0s")), ("add", Some("0.100s"))], "{diff:#?}");
