@@ -90,7 +90,8 @@ fn cost_of_a_policy_change_does_not_depend_on_the_size_of_the_mesh() {
 #[test]
 fn trimmed_envoy_has_the_clusters_of_its_destinations_alone() {
     let Some(envoy) = kodiak_testkit::envoy::envoy() else { return };
-    let args = ["--sizes", "20", "--edges", "4", "--envoy-services", "40", "--envoy", envoy.to_str().unwrap()];
+    let sizes = ["--sizes", "20", "--edges", "4", "--change-sizes", "20", "--envoy-services", "40"];
+    let args = [&sizes[..], &["--envoy", envoy.to_str().unwrap()]].concat();
     let ran = Kodiak::new().run(&[&["bench", "reach", "--json"][..], &args].concat()).is(0);
     let measured: Value = serde_json::from_str(ran.out.lines().last().unwrap()).unwrap();
     assert_eq!(measured["sizes"][0]["reachable"], 80, "{measured}");
