@@ -25,13 +25,17 @@ use kodiak_xds_stream::{
 use libfuzzer_sys::fuzz_target;
 use prost::Message;
 
-/// Two resources of each type.
+/// Two resources of each type. Listeners and routes wait for clusters.
 static SNAPSHOT: LazyLock<Arc<Snapshot>> = LazyLock::new(|| {
     let mut resources = ResourceSet::default();
     for type_url in TypeUrl::ALL {
         for name in ["a", "b"] {
             let bytes = Bytes::from_static(b"resource");
-            let encoded = Encoded { name: name.into(), version: Version(7), delta: bytes.clone(), sotw: bytes };
+            let needs: Box<[_]> = match type_url {
+                TypeUrl::Listener | TypeUrl::Route => Box::new([(TypeUrl::Cluster, name.into())]),
+                TypeUrl::Cluster | TypeUrl::Endpoint | TypeUrl::Secret => Box::default(),
+            };
+            let encoded = Encoded { name: name.into(), version: Version(7), needs, delta: bytes.clone(), sotw: bytes };
             resources.insert(type_url, Arc::new(encoded));
         }
     }
