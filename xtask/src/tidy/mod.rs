@@ -10,6 +10,7 @@ mod finding;
 mod folders;
 mod length;
 mod links;
+mod mapped;
 mod opening;
 mod orphans;
 mod skips;
@@ -31,7 +32,7 @@ use tree::Tree;
 /// Check the rules of the repository that the compiler does not check.
 ///
 /// Dependencies between crates, purity of the core, unsupervised tasks, decoding of specs, unconditional writes, file length, module docs, files that are not
-/// compiled, white space, tests that never run, links in Markdown, and complete folders of policies and kinds.
+/// compiled, white space, tests that never run, links in Markdown, paths in ARCHITECTURE.md, and complete folders of policies and kinds.
 #[derive(clap::Args)]
 pub(crate) struct Args {}
 
@@ -60,6 +61,7 @@ const RULES: &[Rule] = &[
     specs::check,
     expects::check,
     links::check,
+    mapped::check,
     folders::check,
 ];
 
