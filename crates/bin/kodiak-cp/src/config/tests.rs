@@ -119,6 +119,26 @@ fn invalid_settings_of_services_are_rejected() {
 }
 
 #[test]
+fn zone_is_a_dns_label() {
+    let longest = "z".repeat(63);
+    for name in ["default", "east-1", &longest] {
+        let config = load(&sources("", &[], &[&format!("multizone.zone.name={name}")])).unwrap();
+        assert_eq!(config.multizone.zone.name, name);
+    }
+    let long = "z".repeat(64);
+    for name in ["my_zone", "East", "a.b", "-a", "a-", &long] {
+        let set = format!("multizone.zone.name={name}");
+        refused(
+            &sources("", &[], &[&set]),
+            &format!(
+                "--set {set}: multizone.zone.name: {name:?} is no name of a zone, which is part of hostnames and KRIs: \
+                 write lower-case letters, digits and `-`, at most 63 characters, with a letter or digit at both ends"
+            ),
+        );
+    }
+}
+
+#[test]
 fn passwords_are_masked() {
     let config = load(&sources("", &[("KODIAK_STORE_POSTGRES_PASSWORD", "hunter2")], &[])).unwrap();
     assert_eq!(config.store.postgres.password.expose(), "hunter2");

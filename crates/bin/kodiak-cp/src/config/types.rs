@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::admin::Network;
 
-use super::{ApiSocket, Certificates, Ipam, ListenerLimits, MeshService, Reachability, Store, Traffic};
+use super::{ApiSocket, Certificates, Ipam, ListenerLimits, MeshService, Multizone, Reachability, Store, Traffic};
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
@@ -49,25 +49,6 @@ pub struct General {
     pub certificate_names: Vec<String>,
     /// Folder of files that data sources of resources may reference. None when empty.
     pub data_source_folder: PathBuf,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
-pub struct Multizone {
-    pub zone: Zone,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
-pub struct Zone {
-    /// Name of the zone that this control plane serves.
-    pub name: String,
-}
-
-impl Default for Zone {
-    fn default() -> Self {
-        Self { name: "default".to_owned() }
-    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
