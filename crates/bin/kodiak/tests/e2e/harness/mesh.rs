@@ -250,6 +250,20 @@ impl Mesh {
         }
     }
 
+    /// Until the rollout is at its target, and these proxies have acknowledged that. Steps before it may pass unseen.
+    pub(crate) async fn until_rolled_out(&self, proxies: &[&str]) {
+        for proxy in proxies {
+            let path = format!("/meshes/{MESH}/dataplanes/{proxy}/_status");
+            eventually(&format!("{proxy} has acknowledged the last step"), async || {
+                let mtls = self.control_plane.get(&path).await.json()["mTLS"].clone();
+                let acknowledged = self.acknowledged(proxy).await;
+                let step = mtls["step"].as_str();
+                expect(step.is_some() && mtls["target"].as_str() == step && step == Some(&acknowledged), mtls)
+            })
+            .await;
+        }
+    }
+
     /// Does something that changes what this proxy should have, and waits until it has that and nothing else.
     pub(crate) async fn until_taken(&self, proxy: &str, change: impl Future<Output = ()>) {
         let path = format!("/meshes/{MESH}/dataplanes/{proxy}/_status");

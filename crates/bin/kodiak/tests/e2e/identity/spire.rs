@@ -51,7 +51,7 @@ async fn spire_agent_issues_the_certificates() {
         })
         .await;
     }
-    mesh.until_acknowledged(&["web", "api"], &mesh.acknowledged("web").await).await;
+    mesh.until_rolled_out(&["web", "api"]).await;
     load.go_on(100).await;
     let (answered, failed, failures) = load.counted();
     println!("flow SPIRE: {answered} requests answered, {failed} failed {failures:?}");
