@@ -242,7 +242,7 @@ impl Objects {
         !same
     }
 
-    /// What is known about the Dataplanes of a MeshService of this zone, unless one of them has an inbound for it.
+    /// Known properties of the Dataplanes of a MeshService of this zone, unless one of them has an inbound for it.
     fn unseen_proxy(&self, destination: &Destination) -> Option<PartialProxy> {
         let service = service_of(destination).filter(|_| destination.is_local())?;
         let is_seen = self.members(destination).any(|proxy| inbounds_behind(service, proxy).next().is_some());

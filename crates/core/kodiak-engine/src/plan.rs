@@ -274,7 +274,7 @@ impl ServiceOutbound {
     }
 }
 
-/// What decides where the traffic of an outbound gets to.
+/// Inputs that decide which clusters the traffic of an outbound reaches.
 #[derive(Clone, Copy)]
 struct Traffic<'a> {
     merged: &'a MergedConf,

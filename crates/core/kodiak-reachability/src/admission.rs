@@ -56,7 +56,7 @@ impl Admission {
         Self::By(permissions)
     }
 
-    /// What it is for calls with this SNI alone.
+    /// The admission of calls with this SNI.
     #[must_use]
     pub fn at(self, sni: &str) -> Self {
         match self {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kodiak_policies::mesh_traffic_permission::{Action, Permissions, Verdict};
 
-/// It may admit whoever one of these admits.
+/// Alternatives: the inbound may have any one of these, so a caller that one of them admits may be admitted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct AnyOf(Vec<Arc<Permissions>>);
 
@@ -17,7 +17,7 @@ impl AnyOf {
         &self.0
     }
 
-    /// What they are for calls with this SNI alone.
+    /// The permissions that apply to calls with this SNI.
     #[must_use]
     pub fn at(&self, sni: &str) -> Self {
         Self::of(self.0.iter().map(|permissions| permissions.at(sni)))

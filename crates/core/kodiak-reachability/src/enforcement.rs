@@ -50,8 +50,8 @@ pub struct Enforcement {
 }
 
 impl Enforcement {
-    /// What the Envoy of the server answers to one call. `caller` matters for calls with mTLS alone; without an SNI, what
-    /// the inbound may answer at some SNI.
+    /// Answer of the server's Envoy to one call. `caller` matters for calls with mTLS alone. Without an SNI, the inbound
+    /// answers yes if it does so at any SNI.
     pub fn answer(&self, mesh: &str, tls: CallTls, caller: &Caller<'_>) -> Answer {
         match (self.accepts, tls) {
             (InboundTls::Plaintext | InboundTls::Permissive, CallTls::Plaintext) => return Answer::Yes(Yes::Open),

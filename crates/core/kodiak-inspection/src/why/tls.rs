@@ -19,14 +19,14 @@ use super::{
 };
 use crate::calls::Backend;
 
-/// What became of the call to one ready instance.
+/// Outcome of a call to one ready instance.
 pub(super) enum Outcome {
     /// There is no connection.
     NoConnection(String),
     Answered(Answer),
 }
 
-/// How the client calls, and what its calls become.
+/// Calls of the client to the ready instances.
 pub(super) struct Connections {
     /// SANs that the client accepts from servers.
     expected: BTreeSet<String>,

@@ -73,7 +73,7 @@ impl Permissions {
         Self { form }
     }
 
-    /// What they are for calls with this SNI alone.
+    /// The permissions that apply to calls with this SNI.
     #[must_use]
     pub fn at(self: &Arc<Self>, sni: &str) -> Arc<Self> {
         let Form::Rules(Rules { deny, shadow, allow }) = &self.form else { return self.clone() };

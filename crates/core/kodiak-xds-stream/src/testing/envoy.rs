@@ -21,7 +21,7 @@ pub(super) const GIVES: u64 = 35;
 
 type Names = BTreeSet<Arc<str>>;
 
-/// What a client requests of one type.
+/// Request of a client for one type.
 pub(super) struct Ask<'a> {
     /// Empty for all.
     names: &'a Names,

@@ -63,7 +63,7 @@ fn listener(world: &World, proxy: &str, name: &str) -> Value {
     redacted::config(&world.snapshot(proxy)).unwrap()[TypeUrl::Listener.as_str()][name].clone()
 }
 
-/// What `kodiak dp` reads.
+/// Configuration that `kodiak dp` reads.
 fn document(world: &World, proxy: &str) -> Value {
     let snapshot = world.snapshot(proxy);
     let listener = patched::listener(&snapshot.of(TypeUrl::Listener)[names::DYNAMIC_CONFIG]).unwrap();

@@ -1,4 +1,4 @@
-//! Trimming follows permissions, whoever issues the certificates, and through the migration from one issuer to another.
+//! Trimming with each kind of certificate issuer, and at each step of a migration between issuers.
 
 use std::sync::Arc;
 
