@@ -263,7 +263,7 @@ proptest! {
                     Admission::Open => true,
                     Admission::By(_) if certificates.is_empty() => continue,
                     Admission::By(all) => certificates.iter().any(|certificate| {
-                        all.iter().any(|one| one.possible(MESH, certificate).action != Action::Deny)
+                        all.iter().flat_map(|any| any.permissions()).any(|one| one.possible(MESH, certificate).action != Action::Deny)
                     }),
                 };
                 prop_assert_eq!(graph.destinations(name).contains(key), expected, "{} {}", name, key);

@@ -56,7 +56,10 @@ fn admits(admission: &Admission, caller: &str) -> bool {
     let presented = uris(MESH, &[tags]);
     match admission {
         Admission::Open => true,
-        Admission::By(all) => all.iter().any(|one| one.possible(MESH, &presented).action != Action::Deny),
+        Admission::By(all) => all
+            .iter()
+            .flat_map(|any| any.permissions())
+            .any(|one| one.possible(MESH, &presented).action != Action::Deny),
     }
 }
 

@@ -1,26 +1,19 @@
 //! Services move into a mesh whose proxies are trimmed, with callers that have no sidecar yet.
 
-use std::{collections::BTreeSet, env, fs, net::Ipv4Addr, time::Duration};
+use std::{collections::BTreeSet, env, time::Duration};
 
 use serde_json::json;
 
 use super::{
-    Guide, Participant,
+    Guide, Participant, observing_mesh,
     participant::{self, name},
 };
 use crate::harness::{
-    Generator, MESH, Mesh, Setup, eventually, expect,
-    network::{self, Machine, run},
+    Generator, MESH, eventually, expect,
+    network::{self, Machine},
 };
 
 const TEST: &str = "trimming::batches::batch_moves_in_while_others_stay_trimmed";
-/// Address of the control plane for proxies.
-const HOST: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
-const ENVIRONMENT: &[(&str, &str)] = &[
-    ("KODIAK_TRAFFIC_OBSERVE", "true"),
-    ("KODIAK_TRAFFIC_REPORT_INTERVAL", "1s"),
-    ("KODIAK_TRAFFIC_FLUSH_INTERVAL", "1s"),
-];
 const BATCH: &[(&str, &str)] = &[("batch", "2")];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -31,13 +24,7 @@ async fn batch_moves_in_while_others_stay_trimmed() {
 }
 
 async fn moves_in() {
-    run("ip", &["link", "set", "lo", "up"]);
-    run("ip", &["address", "add", &format!("{HOST}/32"), "dev", "lo"]);
-    // Between the machines.
-    fs::write("/proc/sys/net/ipv4/ip_forward", "1").unwrap();
-    let setup = Setup { host: HOST, environment: ENVIRONMENT, ..Setup::default() };
-    let mesh = Mesh::without_mesh(setup).await.expect("there is an Envoy");
-    network::prepare(&mesh);
+    let mesh = observing_mesh().await;
     let guide = Guide::open(&mesh);
     guide.write("Before you start", |text| text.replace("reachability: \"off\"", "reachability: \"on\""));
     guide.bash("kodiak apply -f mesh.yaml").unwrap();

@@ -1,33 +1,22 @@
 //! From a mesh in which everybody may call everybody to one in which proxies have what they need, under load.
 
-use std::{collections::BTreeSet, env, fs, net::Ipv4Addr};
+use std::{collections::BTreeSet, env};
 
 use serde_json::{Value, json};
 
 use super::{
-    Guide, Participant,
+    Guide, Participant, observing_mesh,
     participant::{self, name},
 };
-use crate::harness::{
-    Generator, HttpVersion, MESH, Mesh, Setup, eventually, expect,
-    network::{self, run},
-    path,
-};
+use crate::harness::{Generator, HttpVersion, MESH, Mesh, eventually, expect, network, path};
 
 const TEST: &str = "trimming::migration::migrates_to_trimmed_proxies_without_a_failed_call";
-/// Address of the control plane for proxies.
-const HOST: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
 /// Services with a machine and an Envoy of their own.
 const PROXIES: u8 = 12;
 /// The others have Dataplanes, and nobody calls them.
 const SERVICES: u8 = 30;
 /// Each service calls those with these distances.
 const CALLS: [u8; 2] = [1, 5];
-const ENVIRONMENT: &[(&str, &str)] = &[
-    ("KODIAK_TRAFFIC_OBSERVE", "true"),
-    ("KODIAK_TRAFFIC_REPORT_INTERVAL", "1s"),
-    ("KODIAK_TRAFFIC_FLUSH_INTERVAL", "1s"),
-];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn migrates_to_trimmed_proxies_without_a_failed_call() {
@@ -37,13 +26,7 @@ async fn migrates_to_trimmed_proxies_without_a_failed_call() {
 }
 
 async fn migrates() {
-    run("ip", &["link", "set", "lo", "up"]);
-    run("ip", &["address", "add", &format!("{HOST}/32"), "dev", "lo"]);
-    // Between the machines.
-    fs::write("/proc/sys/net/ipv4/ip_forward", "1").unwrap();
-    let setup = Setup { host: HOST, environment: ENVIRONMENT, ..Setup::default() };
-    let mesh = Mesh::without_mesh(setup).await.expect("there is an Envoy");
-    network::prepare(&mesh);
+    let mesh = observing_mesh().await;
     let guide = Guide::open(&mesh);
     guide.run("Before you start");
     let mut participants = start(&mesh).await;
